@@ -1,0 +1,236 @@
+// The incremental solve: visit dirty links from low to high level until none is left.
+#include <algorithm>
+#include <cmath>
+
+#include "flow_solver.hpp"
+
+namespace railweave::flow {
+namespace {
+// Two levels closer than this are the same level: a variable is not moved between them.
+constexpr double kSame = 1e-12;
+// A level that moved by less than this has not moved: rounding must not travel round the network.
+constexpr double kStill = 1e-14;
+
+struct Scan {
+  double sum, top;
+};
+
+// The own group is excluded by its level being 0 during the scan. A fixed number of lanes keeps
+// the order of additions, and with it every bit of the sum, the same on every machine.
+Scan scan_slots(const std::int32_t* group, const double* weight, std::int64_t n,
+                const double* level) {
+  double s0 = 0.0, s1 = 0.0, s2 = 0.0, s3 = 0.0, m0 = 0.0, m1 = 0.0, m2 = 0.0, m3 = 0.0;
+  std::int64_t i = 0;
+  for (; i + 4 <= n; i += 4) {
+    const double a = level[group[i]], b = level[group[i + 1]];
+    const double c = level[group[i + 2]], d = level[group[i + 3]];
+    s0 += weight[i] * a;
+    s1 += weight[i + 1] * b;
+    s2 += weight[i + 2] * c;
+    s3 += weight[i + 3] * d;
+    m0 = a > m0 ? a : m0;
+    m1 = b > m1 ? b : m1;
+    m2 = c > m2 ? c : m2;
+    m3 = d > m3 ? d : m3;
+  }
+  for (; i < n; ++i) {
+    const double a = level[group[i]];
+    s0 += weight[i] * a;
+    m0 = a > m0 ? a : m0;
+  }
+  return {(s0 + s1) + (s2 + s3), std::max(std::max(m0, m1), std::max(m2, m3))};
+}
+}  // namespace
+
+void Solver::mark(std::int32_t link) {
+  dirty_[static_cast<std::size_t>(link) >> 6] |= std::uint64_t{1} << (link & 63);
+  low_ = std::min(low_, rank_[link]);
+  high_ = std::max(high_, rank_[link]);
+}
+
+// The next link in order is likely to be next in turn, and its slots are seldom in the first cache.
+void Solver::prefetch(std::int32_t link) const {
+  const std::int64_t begin = slice_[link], n = slots_[link];
+  const auto* groups = reinterpret_cast<const char*>(slot_group_.data() + begin);
+  const auto* weights = reinterpret_cast<const char*>(slot_weight_.data() + begin);
+  for (std::int64_t at = 0; at < n * 4; at += 64) __builtin_prefetch(groups + at);
+  for (std::int64_t at = 0; at < n * 8; at += 64) __builtin_prefetch(weights + at);
+  if (use_adjacent_) {
+    const auto* row = reinterpret_cast<const char*>(adjacent_.data() +
+                                                    static_cast<std::size_t>(link) * words_);
+    for (std::size_t at = 0; at < words_ * 8; at += 64) __builtin_prefetch(row + at);
+  }
+}
+
+// The dirty link of lowest rank; -1 when none is left.
+std::int32_t Solver::next_dirty() {
+  for (;;) {
+    for (; low_ <= high_; ++low_) {
+      const std::int32_t link = order_[low_];
+      std::uint64_t& word = dirty_[static_cast<std::size_t>(link) >> 6];
+      const std::uint64_t bit = std::uint64_t{1} << (link & 63);
+      if ((word & bit) == 0) continue;
+      word &= ~bit;
+      if (low_ < high_) prefetch(order_[low_ + 1]);
+      return link;
+    }
+    high_ = -1;
+    // Whole rows of bits are marked without a look at ranks: some may lie below the sweep.
+    std::uint64_t any = 0;
+    for (const std::uint64_t w : dirty_) any |= w;
+    low_ = any != 0 ? 0 : links_;
+    if (any == 0) return -1;
+    high_ = links_ - 1;
+  }
+}
+
+void Solver::clear_dirty() {
+  std::fill(dirty_.begin(), dirty_.end(), 0);
+  low_ = links_;
+  high_ = -1;
+}
+
+void Solver::mark_downstream(std::int32_t link) {
+  if (use_adjacent_ && static_cast<std::size_t>(group_count_[link]) * 4 > words_) {
+    const std::uint64_t* row = adjacent_.data() + static_cast<std::size_t>(link) * words_;
+    std::uint64_t* dirty = dirty_.data();
+    for (std::size_t i = 0, n = words_; i < n; ++i) dirty[i] |= row[i];
+    high_ = links_ - 1;
+    return;
+  }
+  const std::int64_t begin = slice_[link], end = begin + count_[link];
+  for (std::int64_t e = begin; e < end; ++e) {
+    if (slot_group_[begin + entry_slot_[e]] != link) continue;
+    const std::int32_t var = crossing_var_[entry_crossing_[e]];
+    for (auto i = rows_.ptr[var]; i < rows_.ptr[var + 1]; ++i)
+      if (rows_.link[i] != link) mark(rows_.link[i]);
+  }
+}
+
+// The level x at which sum of w * min(x, present rate) over the crossings fills the link; the own
+// group counts as unbounded. Newton on a concave function from the left: finite and monotone.
+double Solver::water_level(std::int32_t link, double start) const {
+  const std::int32_t* group = slot_group_.data() + slice_[link];
+  const double* weight = slot_weight_.data() + slice_[link];
+  const std::int32_t n = slots_[link];
+  double total = 0.0;
+  for (std::int32_t i = 0; i < n; ++i) total += weight[i];
+  double x = std::max(start, capacity_[link] / total);
+  for (;;) {
+    double sum = 0.0, open = 0.0;
+    for (std::int32_t i = 0; i < n; ++i) {
+      const double v = level_[group[i]];
+      const bool free = group[i] == link || v > x;
+      sum += free ? 0.0 : weight[i] * v;
+      open += free ? weight[i] : 0.0;
+    }
+    if (open == 0.0) return x;
+    const double next = (capacity_[link] - sum) / open;
+    if (!(next > x * (1.0 + 1e-15))) return x;
+    x = next;
+  }
+}
+
+// Moves every crossing that is faster than the link's new level into the link's own group.
+void Solver::take_faster(std::int32_t link, double level) {
+  const std::int64_t begin = slice_[link], end = begin + count_[link];
+  const double bar = level * (1.0 + kSame);
+  taken_.clear();
+  for (std::int64_t e = begin; e < end; ++e) {
+    const std::int32_t group = slot_group_[begin + entry_slot_[e]];
+    if (group != link && level_[group] > bar)
+      taken_.push_back(crossing_var_[entry_crossing_[e]]);
+  }
+  for (const std::int32_t var : taken_) {
+    const double left = leave(var);
+    join(var, link, left);
+    relabel(var, link);
+    mark_row(var);
+  }
+}
+
+void Solver::set_level(std::int32_t link, double level) {
+  advance(link);
+  level_[link] = level;
+}
+
+void Solver::visit(std::int32_t link) {
+  ++visits;
+  if (slots_[link] > 2 * slots_used_[link] + 8) rebuild_slots(link);
+  scanned += slots_[link];
+  if (!is_touched_[link]) {
+    is_touched_[link] = 1;
+    touched_.push_back(link);
+  }
+  if (count_[link] == 0) {
+    use_[link] = 0.0;
+    return;
+  }
+  const double old = level_[link];
+  level_[link] = 0.0;
+  const Scan scan = scan_slots(slot_group_.data() + slice_[link],
+                               slot_weight_.data() + slice_[link], slots_[link], level_.data());
+  level_[link] = old;
+  const double weight = own_weight_[link];
+  const double room = capacity_[link] - scan.sum;
+  double level = weight > 0.0 ? room / weight : 0.0;
+  const bool over = weight > 0.0 ? scan.top > level * (1.0 + kSame)
+                                 : scan.sum > capacity_[link] * (1.0 + kSame);
+  top_[link] = scan.top;
+  if (over) {
+    level = water_level(link, level);
+    const std::int32_t before = group_count_[link];
+    take_faster(link, level);
+    const bool took = group_count_[link] != before;
+    if (took || weight > 0.0) {
+      use_[link] = capacity_[link];
+      if (!took && std::abs(level - old) <= kStill * old) return;
+      set_level(link, level);
+      mark_downstream(link);
+      return;
+    }
+  }
+  use_[link] = scan.sum + weight * level;
+  if (weight == 0.0 || std::abs(level - old) <= kStill * old) return;
+  set_level(link, level);
+  mark_downstream(link);
+}
+
+void Solver::relax(Interrupt& interrupt) {
+  // Label correction ends quickly; should ties ever make it wander, filling from scratch is safe.
+  const std::int64_t limit = visits + 64 * static_cast<std::int64_t>(links_) + 1024;
+  for (std::int32_t link = next_dirty(); link >= 0; link = next_dirty()) {
+    visit(link);
+    interrupt.tick();
+    if (visits > limit) {
+      fill_all(interrupt);
+      return;
+    }
+  }
+}
+
+void Solver::settle() {
+  unsorted_ += static_cast<std::int64_t>(touched_.size());
+  for (const std::int32_t l : touched_) {
+    is_touched_[l] = 0;
+    key_[l] = group_count_[l] > 0 ? level_[l] : top_[l];
+    refresh_finish(l);
+    if (capacity_[l] > 0.0) peak_[l] = std::max(peak_[l], use_[l] / capacity_[l]);
+  }
+  touched_.clear();
+}
+
+void Solver::solve(double now, Interrupt& interrupt) {
+  now_ = std::max(now_, now);
+  ++solves;
+  if (!ranked_ || (changes_ >= 32 && changes_ * 8 >= active_)) {
+    fill_all(interrupt);
+  } else {
+    if (unsorted_ * 4 >= links_) rank_again();
+    relax(interrupt);
+  }
+  changes_ = 0;
+  settle();
+}
+
+}  // namespace railweave::flow

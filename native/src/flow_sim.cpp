@@ -1,0 +1,219 @@
+// The event loop: completions and task starts at one instant, then one re-solve.
+#include "flow_sim.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+
+namespace railweave::flow {
+namespace {
+constexpr double kInf = std::numeric_limits<double>::infinity();
+// Instants closer than this, relative to the time passed, are one instant.
+constexpr double kInstant = 1e-12;
+// Share of the permitted error that one release window may use of a flow's life so far.
+constexpr double kWindowShare = 0.5;
+constexpr double kUncapped = 1e290;
+
+constexpr auto kAfter = [](const auto& a, const auto& b) {
+  return a.at != b.at ? a.at > b.at : a.task > b.task;
+};
+}  // namespace
+
+void Sim::queue_task(std::int32_t task) {
+  state_[task] = State::queued;
+  queue_.push_back({std::max(ready_[task], task_not_before_[task]) + task_delay_[task], task});
+  std::push_heap(queue_.begin(), queue_.end(), kAfter);
+}
+
+void Sim::start_task(std::int32_t task, double at) {
+  ++events_;
+  state_[task] = State::running;
+  task_started_[task] = task_sent_[task] = task_finished_[task] = at;
+  const auto begin = flow_ptr_[task], end = flow_ptr_[task + 1];
+  flows_left_[task] = static_cast<std::int32_t>(end - begin);
+  if (begin == end) {
+    task_done(task);
+    return;
+  }
+  if (coupled_of_task_[task] >= 0) {
+    start_coupled(task, at);
+    return;
+  }
+  const Rows& rows = solver_->rows();
+  for (auto f = static_cast<std::int32_t>(begin); f < end; ++f) {
+    if (bytes_[f] == 0.0 || rows.ptr[f] == rows.ptr[f + 1]) {
+      delivered_at_once_ += bytes_[f];
+      flow_sent(f, at);
+      continue;
+    }
+    flow_started_[f] = now_;
+    solver_->add(f, bytes_[f]);
+    changed_ = true;
+  }
+}
+
+void Sim::start_coupled(std::int32_t task, double at) {
+  Coupled& c = *coupled_[coupled_of_task_[task]];
+  c.start(at);
+  solver_->add(c.first_flow, -1.0);
+  running_coupled_.push_back(coupled_of_task_[task]);
+  changed_ = true;
+}
+
+void Sim::flow_sent(std::int32_t flow, double at) {
+  const std::int32_t task = task_of_[flow];
+  flow_finished_[flow] = at + latency_[flow];
+  task_sent_[task] = std::max(task_sent_[task], at);
+  task_finished_[task] = std::max(task_finished_[task], at + latency_[flow]);
+  if (--flows_left_[task] == 0) task_done(task);
+}
+
+// The time of delivery is known as soon as the last byte is out, so successors are queued now.
+void Sim::task_done(std::int32_t task) {
+  state_[task] = State::sent;
+  --tasks_left_;
+  last_finish_ = std::max(last_finish_, task_finished_[task]);
+  for (auto e = succ_ptr_[task]; e < succ_ptr_[task + 1]; ++e) {
+    const std::int32_t next = succ_task_[e];
+    ready_[next] =
+        std::max(ready_[next], succ_kind_[e] == 0 ? task_finished_[task] : task_sent_[task]);
+    if (--waits_for_[next] == 0) queue_task(next);
+  }
+}
+
+void Sim::start_due(double limit) {
+  while (!queue_.empty() && queue_.front().at <= limit) {
+    std::pop_heap(queue_.begin(), queue_.end(), kAfter);
+    const Event e = queue_.back();
+    queue_.pop_back();
+    start_task(e.task, e.at);
+  }
+}
+
+// Which of the completions after `first` may share its re-solve: each must lie within the window
+// as a share of its own flow's life, so that errors do not add up along a chain of short flows.
+double Sim::accept_window(double first) {
+  const double share = kWindowShare * tolerance_;
+  double window = share * first;
+  solver_->pop_until(first + window, due_);
+  std::sort(due_.begin(), due_.end(), [](const Completion& a, const Completion& b) {
+    return a.at != b.at ? a.at < b.at : a.var < b.var;
+  });
+  std::size_t keep = 0;
+  for (; keep < due_.size(); ++keep) {
+    const Completion& c = due_[keep];
+    const double shorter = std::min(window, share * (c.at - flow_started_[c.var]));
+    if (keep > 0 && c.at > first + std::max(shorter, kInstant * first)) break;
+    window = shorter;
+  }
+  for (std::size_t i = keep; i < due_.size(); ++i) solver_->put_back(due_[i]);
+  due_.resize(keep);
+  return due_.back().at;
+}
+
+void Sim::complete_due(double first) {
+  due_.clear();
+  if (tolerance_ > 0.0) {
+    now_ = std::max(now_, accept_window(first));
+  } else {
+    solver_->pop_until(first * (1.0 + kInstant), due_);
+    for (Completion& c : due_) c.at = now_;
+  }
+  solver_->set_now(now_);
+  for (const Completion& c : due_) {
+    solver_->finish(c, now_);
+    flow_sent(c.var, c.at);
+    ++events_;
+  }
+  changed_ = true;
+}
+
+void Sim::finish_coupled(double limit) {
+  std::size_t kept = 0;
+  for (const std::int32_t index : running_coupled_) {
+    Coupled& c = *coupled_[index];
+    if (c.end() > limit) {
+      running_coupled_[kept++] = index;
+      continue;
+    }
+    solver_->remove(c.first_flow);
+    changed_ = true;
+    for (std::int32_t i = 0; i < c.streams; ++i) {
+      coupled_delivered_ += bytes_[c.first_flow + i] * c.rounds;
+      flow_sent(c.first_flow + i, c.sent(i));
+      ++events_;
+    }
+  }
+  running_coupled_.resize(kept);
+}
+
+// Solves twice when a coupled task shares links: first without its cap, for the rates its chunks
+// get while they are on the wire, then with the cap that its waiting for itself puts on its load.
+void Sim::resolve(double horizon, Interrupt& interrupt) {
+  changed_ = false;
+  for (const std::int32_t index : running_coupled_)
+    solver_->set_capacity(links_ + index, kUncapped);
+  solver_->solve(now_, interrupt);
+  if (running_coupled_.empty()) return;
+  bool capped = false;
+  for (const std::int32_t index : running_coupled_) {
+    Coupled& c = *coupled_[index];
+    const double level = solver_->rate(c.first_flow);
+    c.set_rates(now_, *solver_, level, interrupt);
+    if (!c.shares_links) continue;
+    c.run(std::min(horizon, next_plain()), interrupt);
+    if (c.period() * level <= c.largest_chunk() * (1.0 + 1e-9)) continue;
+    solver_->set_capacity(links_ + index, c.largest_chunk() / c.period());
+    capped = true;
+  }
+  if (capped) solver_->solve(now_, interrupt);
+}
+
+double Sim::next_plain() {
+  const double queued = queue_.empty() ? kInf : queue_.front().at;
+  return std::min(queued, solver_->next_finish());
+}
+
+double Sim::next_event(double horizon, Interrupt& interrupt) {
+  double next = next_plain();
+  for (const std::int32_t index : running_coupled_)
+    next = std::min(next, coupled_[index]->run(std::min(horizon, next), interrupt));
+  return next;
+}
+
+bool Sim::close_run(double until) {
+  if (last_finish_ > until) {
+    now_ = std::max(now_, until);
+    return false;
+  }
+  now_ = std::max(now_, last_finish_);
+  if (!finished_) check_conservation();
+  finished_ = true;
+  return true;
+}
+
+bool Sim::advance(double until, std::int64_t max_events, Interrupt& interrupt) {
+  const std::int64_t stop_at = max_events < 0 ? std::numeric_limits<std::int64_t>::max()
+                                              : events_ + max_events;
+  for (;;) {
+    if (changed_) resolve(until, interrupt);
+    if (tasks_left_ == 0) return close_run(until);
+    if (events_ >= stop_at) return false;
+    interrupt.tick(16);
+    const double next = next_event(until, interrupt);
+    if (next > until) {
+      now_ = std::max(now_, until);
+      if (next < kInf || can_go_on()) return false;
+    }
+    if (next == kInf) throw_stuck();
+    now_ = std::max(now_, next);
+    solver_->set_now(now_);
+    const double limit = next * (1.0 + kInstant);
+    if (solver_->next_finish() <= limit) complete_due(solver_->next_finish());
+    finish_coupled(limit);
+    start_due(std::max(limit, now_));
+  }
+}
+
+}  // namespace railweave::flow

@@ -1,0 +1,97 @@
+// The crossings of each link, summed by the group of the variable: what a visit has to read.
+#include <algorithm>
+
+#include "flow_solver.hpp"
+
+namespace railweave::flow {
+
+std::int32_t Solver::slot_for(std::int32_t link, std::int32_t group) {
+  const std::int32_t* groups = slot_group_.data() + slice_[link];
+  const std::int32_t n = slots_[link];
+  const std::int32_t nobody = links_ + 1;
+  std::int32_t vacant = n;
+  for (std::int32_t s = 0; s < n; ++s) {
+    if (groups[s] == group) return s;
+    if (groups[s] == nobody) vacant = s;
+  }
+  const std::int64_t at = slice_[link] + vacant;
+  slot_group_[at] = group;
+  slot_count_[at] = 0;
+  slot_weight_[at] = 0.0;
+  if (vacant == n) ++slots_[link];
+  ++slots_used_[link];
+  set_adjacent(group, link, true);
+  return vacant;
+}
+
+void Solver::enter_slot(std::int32_t link, std::int32_t group, std::int64_t entry,
+                        double weight) {
+  const std::int32_t slot = slot_for(link, group);
+  const std::int64_t at = slice_[link] + slot;
+  entry_slot_[entry] = slot;
+  ++slot_count_[at];
+  slot_weight_[at] += weight;
+  if (group == link) own_weight_[link] = slot_weight_[at];
+}
+
+void Solver::leave_slot(std::int32_t link, std::int64_t entry, double weight) {
+  const std::int64_t at = slice_[link] + entry_slot_[entry];
+  const std::int32_t group = slot_group_[at];
+  slot_weight_[at] -= weight;
+  if (--slot_count_[at] == 0) {
+    slot_weight_[at] = 0.0;  // exactly, whatever rounding the weights left
+    slot_group_[at] = links_ + 1;
+    --slots_used_[link];
+    set_adjacent(group, link, false);
+    while (slots_[link] > 0 && slot_count_[slice_[link] + slots_[link] - 1] == 0) --slots_[link];
+  }
+  if (group == link) own_weight_[link] = slot_weight_[at];
+}
+
+void Solver::set_adjacent(std::int32_t group, std::int32_t link, bool on) {
+  if (!use_adjacent_ || group >= links_ || group == link) return;
+  const std::uint64_t bit = std::uint64_t{1} << (link & 63);
+  std::uint64_t& word = adjacent_[static_cast<std::size_t>(group) * words_ +
+                                  (static_cast<std::size_t>(link) >> 6)];
+  word = on ? word | bit : word & ~bit;
+}
+
+void Solver::relabel(std::int32_t var, std::int32_t link) {
+  for (auto i = rows_.ptr[var]; i < rows_.ptr[var + 1]; ++i) {
+    const std::int32_t l = rows_.link[i];
+    const double weight = weight_of(i);
+    leave_slot(l, crossing_entry_[i], weight);
+    enter_slot(l, link, crossing_entry_[i], weight);
+  }
+}
+
+// All slots of a link afresh, in order of first appearance; closes gaps and clears rounding.
+void Solver::rebuild_slots(std::int32_t link) {
+  const std::int64_t begin = slice_[link];
+  for (std::int32_t s = 0; s < slots_[link]; ++s)
+    if (slot_count_[begin + s] > 0) set_adjacent(slot_group_[begin + s], link, false);
+  std::int32_t n = 0;
+  own_weight_[link] = 0.0;
+  for (std::int64_t e = begin, end = begin + count_[link]; e < end; ++e) {
+    const std::int32_t group = group_[crossing_var_[entry_crossing_[e]]];
+    std::int32_t& slot = slot_of_group_[group];
+    if (slot < 0) {
+      slot = n++;
+      slot_group_[begin + slot] = group;
+      slot_count_[begin + slot] = 0;
+      slot_weight_[begin + slot] = 0.0;
+    }
+    entry_slot_[e] = slot;
+    ++slot_count_[begin + slot];
+    slot_weight_[begin + slot] += weight_of(entry_crossing_[e]);
+  }
+  slots_[link] = slots_used_[link] = n;
+  for (std::int32_t s = 0; s < n; ++s) {
+    const std::int32_t group = slot_group_[begin + s];
+    slot_of_group_[group] = -1;
+    set_adjacent(group, link, true);
+    if (group == link) own_weight_[link] = slot_weight_[begin + s];
+  }
+}
+
+}  // namespace railweave::flow

@@ -1,0 +1,180 @@
+"""The Python interface: ``railweave.load("design.yaml").build().simulate().frame()``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from railweave.design import LoadedDesign as Document
+from railweave.design import load_design, parse_design
+from railweave.fabric import Fabric
+
+if TYPE_CHECKING:
+    from railweave.design.models import Algorithm, Collective, Design, PlacementName, RoutingScheme
+    from railweave.engine.result import Result
+    from railweave.fabric.build import BuiltFabric
+    from railweave.fabric.failures import MonteCarlo, WhatIf
+    from railweave.fabric.routing import RoutingSet
+    from railweave.fabric.summary import BuildSummary
+    from railweave.findings import Finding
+    from railweave.report.record import JobOutcome, RunRecord
+    from railweave.workload.jobs import Workload
+
+__all__ = ["BuiltDesign", "LoadedDesign", "load", "parse"]
+
+
+def load(path: str | Path) -> LoadedDesign:
+    """Read a design file.
+
+    Raises:
+        DesignError: every problem of the file, each at its line and column.
+    """
+    return LoadedDesign(load_design(path))
+
+
+def parse(text: str, file: str = "<design>") -> LoadedDesign:
+    """Read a design from text; ``file`` is what errors call it. Raises DesignError."""
+    return LoadedDesign(parse_design(text, file))
+
+
+def _silent(step: str, fraction: float) -> None:
+    """Report progress to nobody."""
+
+
+@dataclass(frozen=True)
+class LoadedDesign:
+    """A design that is valid: what it says, and where it says it."""
+
+    document: Document
+
+    @property
+    def design(self) -> Design:
+        """The design itself."""
+        return self.document.design
+
+    def with_defaults(self) -> str:
+        """Return the whole design as YAML, every default filled in."""
+        from railweave.design import resolved_yaml
+
+        return resolved_yaml(self.document)
+
+    def build(self) -> BuiltDesign:
+        """Size and build every plane. Raises SizingError where that cannot be."""
+        from railweave.fabric.build import build_fabric
+
+        return BuiltDesign(self.document, build_fabric(self.design, self.document.catalog))
+
+
+@dataclass(frozen=True, eq=False)
+class BuiltDesign:
+    """A design and its fabric, whole or with parts out (``failed``)."""
+
+    document: Document
+    built: BuiltFabric
+    failed: tuple[str, ...] = ()
+
+    @property
+    def design(self) -> Design:
+        """The design it was built from."""
+        return self.document.design
+
+    @property
+    def fabric(self) -> Fabric:
+        """The arrays of all planes."""
+        return self.built.fabric
+
+    def summary(self) -> BuildSummary:
+        """Return the fabric in numbers, as its links now stand."""
+        from railweave.fabric.summary import build_summary
+
+        return build_summary(self.built, self.design, self.document.catalog)
+
+    def fail(self, items: Iterable[str]) -> BuiltDesign:
+        """Return the same with devices and ports out: ``spine-3``, ``leaf-1:port-12``.
+
+        Raises:
+            InputError: a name that means nothing here.
+        """
+        from railweave.fabric.failures import parse_failures
+
+        failure = parse_failures(self.fabric, items)
+        if not failure.items:
+            return self
+        fabric = failure.apply(self.fabric)
+        return replace(
+            self, built=replace(self.built, fabric=fabric), failed=(*self.failed, *failure.items)
+        )
+
+    def what_if(self, items: Iterable[str]) -> WhatIf:
+        """Return the back-end before and after a failure."""
+        from railweave.fabric.failures import parse_failures, what_if
+
+        return what_if(self.fabric, parse_failures(self.fabric, items))
+
+    def monte_carlo(self, failures: int, draws: int = 100) -> MonteCarlo:
+        """Take random parts of the back-end out, many times; the seed is the design's."""
+        from railweave.fabric.failures import monte_carlo
+
+        return monte_carlo(self.fabric, failures=failures, draws=draws, seed=self.design.seed)
+
+    def check(self) -> tuple[Finding, ...]:
+        """Return the findings of building and of every design check."""
+        from railweave.assess import run_checks
+
+        return run_checks(self.document, self.built)
+
+    def routing(self, scheme: RoutingScheme | None = None, seed: int | None = None) -> RoutingSet:
+        """Compile the routing of every plane; ``scheme`` replaces the back-end's."""
+        from railweave.fabric.planes import compile_planes
+
+        return compile_planes(
+            self.document, self.built, scheme=scheme, seed=self.design.seed if seed is None else seed
+        )
+
+    def workload(self, seed: int | None = None) -> Workload:
+        """Place the jobs and return everything that is sent."""
+        from railweave.workload.jobs import design_workload
+
+        design = self.design if seed is None else self.design.model_copy(update={"seed": seed})
+        return design_workload(self.built, design, self.document.catalog)
+
+    def simulate(
+        self,
+        engine: str = "flow",
+        *,
+        routing: RoutingScheme | None = None,
+        seed: int | None = None,
+        tolerance: float = 0.0,
+    ) -> Result:
+        """Simulate all of the design's traffic and return the engine's result."""
+        from railweave.engine import simulate
+
+        options = {"tolerance": tolerance} if engine == "flow" else {}
+        return simulate(
+            self.fabric, self.workload(seed).traffic, self.routing(routing, seed), engine, **options
+        )
+
+    def run(
+        self,
+        *,
+        engine: str = "flow",
+        routing: RoutingScheme | None = None,
+        seed: int | None = None,
+        tolerance: float = 0.0,
+        what_ifs: bool = True,
+        progress: Callable[[str, float], None] = _silent,
+    ) -> RunRecord:
+        """Do the main job: check, simulate, try failures, and return the record of it."""
+        from railweave.report.main_job import run_design
+
+        return run_design(
+            self,
+            engine=engine,
+            routing=routing,
+            seed=seed,
+            tolerance=tolerance,
+            what_ifs=what_ifs,
+            progress=progress,
+        )

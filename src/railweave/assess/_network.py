@@ -1,0 +1,404 @@
+"""Checks of the planes: shape, lossless intent, path choice, sharing, tenants."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from railweave.assess.context import CheckContext
+from railweave.design.models import (
+    CongestionName,
+    InlineSwitch,
+    Plane,
+    PlaneName,
+    RoutingScheme,
+    TierSwitches,
+    Topology,
+    Transport,
+)
+from railweave.fabric import PlaneId
+from railweave.fabric.plan import Growth, PlanePlan
+from railweave.findings import Finding
+from railweave.units import format_bits_rate, format_bytes
+
+__all__ = ["NETWORK_CHECKS"]
+
+#: what host and switch must agree on, by profile
+INTENT: Final = {
+    CongestionName.NONE: "senders are not held back: loss is repaired by retransmission only",
+    CongestionName.CREDITS: "link-level credits hold senders back; no drops for want of room",
+    CongestionName.PFC: "one lossless priority, pause on it at hosts and switches; no marks",
+    CongestionName.DCQCN: "ECN marks at switches, CNPs by receivers, senders slow down; no pause",
+    CongestionName.PFC_DCQCN: "ECN marks and DCQCN act first, PFC on one lossless priority is the"
+    " last resort: mark below the pause threshold, same priority and DSCP at every hop",
+    CongestionName.RECEIVER_DRIVEN: "the collective library admits by clear-to-send; PFC on one"
+    " lossless priority guards the rest; DCQCN off",
+    CongestionName.CUBIC: "TCP's own congestion control; switches may drop",
+}
+#: bytes a sender still delivers after it is told to pause, besides the cable: two largest frames
+#: and 3.8 KB of response (a published switch rule, without its cell overhead: a lower bound)
+PAUSE_BYTES: Final = 2 * 9216 + 3840
+LIGHT_IN_CABLE_M_PER_S: Final = 1.98e8
+
+
+def single_switch(context: CheckContext) -> Iterator[Finding]:
+    """A network of one switch dies with it."""
+    for name, _, _ in context.networks():
+        if context.switches(name) != 1:
+            continue
+        message = f"the {name.value} plane is one switch: when it fails, the plane is gone"
+        path = f"planes.{name.value}.topology"
+        if name is PlaneName.MANAGEMENT:
+            yield context.info("management-single-switch", path, message)
+        else:
+            yield context.warning(
+                "single-switch",
+                path,
+                message,
+                "1 switch, no second path between any two servers",
+                "topology: leaf-spine or rail-optimized with at least two spines",
+            )
+
+
+def few_spines(context: CheckContext) -> Iterator[Finding]:
+    """One spine is a single point of failure; fewer than four leave little when one fails."""
+    for name, plane, plan in context.networks():
+        spines = context.tier_sizes(name).get("spine", 0)
+        # A management star may have access switches and one centre; building says so.
+        if not spines or "core" in context.tier_sizes(name) or name is PlaneName.MANAGEMENT:
+            continue
+        each = spines // max(1, plan.networks if plan else 1)
+        path, fix = f"planes.{name.value}.min_spines", "min_spines: 4, with narrower switches"
+        lost = f"losing one of {each} spines takes {1 / each:.0%} of the capacity between leaves"
+        if each == 1:
+            yield context.warning(
+                "single-spine", path, "all traffic between leaves crosses one spine", lost, fix
+            )
+        elif each < 4 and context.transport(plane) is Transport.ROCEV2:
+            yield context.warning(
+                "few-spines",
+                path,
+                f"{each} spines carry RoCE: published two-spine designs met PFC storms under two"
+                " failures with congestion, and advise at least 4",
+                lost,
+                fix,
+            )
+        elif each < 4:
+            yield context.info(
+                "few-spines", path, f"the {name.value} plane has {each} spines", lost, fix
+            )
+
+
+def congestion_intent(context: CheckContext) -> Iterator[Finding]:
+    """Say what host and switch must agree on, and warn where RoCE is left alone."""
+    for name, plane, _ in context.networks():
+        profile, path = context.congestion(plane), f"planes.{name.value}.congestion"
+        yield context.info(
+            "congestion-intent", path, f"{name.value}: {profile.value}: {INTENT[profile]}"
+        )
+        if context.transport(plane) is not Transport.ROCEV2:
+            continue
+        if profile is CongestionName.NONE:
+            yield context.warning(
+                "roce-without-congestion-control",
+                path,
+                "RoCE without ECN or PFC: incast drops packets, and go-back-N sends windows again",
+                "congestion: none",
+                "congestion: pfc+dcqcn, or dcqcn with NICs that repair single losses",
+            )
+        elif profile is CongestionName.PFC:
+            yield context.warning(
+                "pfc-without-ecn",
+                path,
+                "PFC alone pauses links, not senders: pauses spread upstream, flows that do not"
+                " cross the bottleneck are slowed, and shares are unfair",
+                "the DCQCN paper (SIGCOMM 2015), section 2, shows both",
+                "congestion: pfc+dcqcn",
+            )
+        elif profile is CongestionName.DCQCN:
+            yield context.info(
+                "ecn-without-pfc",
+                path,
+                "without PFC a burst faster than the marks can still drop packets",
+                fix="NICs that repair single losses (selective retransmission), or pfc+dcqcn",
+            )
+        elif profile is CongestionName.RECEIVER_DRIVEN:
+            yield context.info(
+                "receiver-driven-needs-library",
+                path,
+                "admission by the receiver is done by the collective library: plain RDMA"
+                " applications on this plane have PFC only",
+            )
+
+
+def pause_buffer(context: CheckContext) -> Iterator[Finding]:
+    """Hold the buffer of a switch with PFC against what arrives after its pauses."""
+    profiles = (CongestionName.PFC, CongestionName.PFC_DCQCN, CongestionName.RECEIVER_DRIVEN)
+    for name, plane, plan in context.networks():
+        if context.congestion(plane) not in profiles or plan is None:
+            continue
+        fabric = context.fabric
+        mine = (fabric.link_plane == plan.plane) & (fabric.link_layer >= 2)
+        length = float(fabric.link_length_m[mine].max(initial=0.0))
+        for tier, shape in plan.switches.items():
+            buffer = _buffer_bytes(context, plane, tier)
+            if buffer is None:
+                continue
+            speed = plan.host_bps if tier == "leaf" else shape.speed_bps
+            flight = 2 * length * speed / LIGHT_IN_CABLE_M_PER_S / 8
+            links = shape.links(speed)
+            need = links * (flight + PAUSE_BYTES)
+            if need > buffer:
+                yield context.warning(
+                    "buffer-below-headroom",
+                    f"planes.{name.value}.switch",
+                    f"{tier}: {format_bytes(buffer)} of buffer hold less than the"
+                    f" {need / 1e6:.3g} MB that {links} ports still receive after pausing",
+                    f"{links} × (2 × {length:.3g} m at {format_bits_rate(speed)} + two frames of"
+                    f" 9,216 B + 3.8 KB); a lower bound, one lossless priority",
+                    "a switch with more buffer, shorter cables, or congestion: dcqcn",
+                )
+
+
+def _buffer_bytes(context: CheckContext, plane: Plane, tier: str) -> int | None:
+    choice = plane.switch
+    if isinstance(choice, TierSwitches):
+        by_tier = {"leaf": choice.leaf, "spine": choice.spine, "core": choice.core}
+        choice = by_tier[tier] or choice.spine or choice.leaf
+    if isinstance(choice, InlineSwitch):
+        return choice.buffer
+    return None if choice is None else context.catalog.switch(choice).buffer_bytes
+
+
+_HASHED: Final = (RoutingScheme.ECMP, RoutingScheme.E_ECMP)
+
+
+def hash_polarisation(context: CheckContext) -> Iterator[Finding]:
+    """Equal seeds make the second hash repeat the choice of the first."""
+    for name, plane, _ in context.networks():
+        if plane.routing.seeds != "equal" or context.scheme(plane) not in _HASHED:
+            continue
+        path, tiers = f"planes.{name.value}.routing.seeds", len(context.tier_sizes(name))
+        if tiers >= 3:
+            yield context.warning(
+                "hash-polarisation",
+                path,
+                "all switches hash with one seed: flows that a leaf sends to one spine take the"
+                " same choice there again, and most uplinks of that spine stay idle",
+                f"{tiers} tiers, seeds: equal",
+                "seeds: per-switch",
+            )
+        else:
+            yield context.info(
+                "equal-hash-seeds",
+                path,
+                "equal seeds do no harm while paths are chosen once; with a third tier they do",
+                fix="seeds: per-switch",
+            )
+
+
+def few_flows(context: CheckContext) -> Iterator[Finding]:
+    """One queue pair a connection gives ECMP few flows to spread."""
+    for name, plane, plan in context.networks():
+        if (
+            name is not PlaneName.BACKEND
+            or plan is None
+            or plan.size is None
+            or context.scheme(plane) is not RoutingScheme.ECMP
+            or plane.routing.queue_pairs > 1
+            or context.transport(plane) is Transport.TCP
+            or not plan.size.leaf.up_links
+            or not context.design.jobs
+        ):
+            continue
+        up, down = plan.size.leaf.up_links, plan.size.leaf.down_links
+        idle = (1 - 1 / up) ** down
+        yield context.warning(
+            "few-flows-for-ecmp",
+            f"planes.{name.value}.routing",
+            f"a ring gives a leaf {down} long flows for {up} uplinks: hashed at random,"
+            f" {idle:.0%} of the uplinks stay idle while others carry two or more",
+            f"(1 − 1/{up})^{down} = {idle:.2f} of the uplinks get no flow",
+            "routing: {scheme: e-ecmp, queue_pairs: 4}, adaptive or static",
+        )
+
+
+def oversubscribed_all_to_all(context: CheckContext) -> Iterator[Finding]:
+    """All-to-all over an oversubscribed tier takes as many times longer as the ratio says."""
+    jobs = context.all_to_all_jobs()
+    plan = context.built.plans.get(PlaneId.BACKEND)
+    ratio = plan.provisioned if plan else None
+    if not jobs or ratio is None or ratio <= 1 + 1e-9:
+        return
+    names = ", ".join(job.name for job in jobs)
+    yield context.warning(
+        "oversubscribed-all-to-all",
+        "planes.backend.oversubscription",
+        f"the leaves are oversubscribed {ratio:.3g}:1, and {names} send from everybody to"
+        f" everybody: traffic that leaves a leaf takes up to {ratio:.3g} times as long",
+        f"provisioned down/up of a leaf: {ratio:.4g}",
+        "oversubscription: 1, or placement that keeps the groups under a leaf",
+    )
+
+
+def planes_are_apart(context: CheckContext) -> Iterator[Finding]:
+    """Management and storage have networks that training cannot fill."""
+    if context.plane(PlaneName.MANAGEMENT) is None:
+        yield context.warning(
+            "no-management-plane",
+            "planes",
+            "no management plane: when the data network is down or full, nobody can reach a switch",
+            fix="management: {transport: tcp, topology: star, speed: 1 Gb/s}",
+        )
+    if context.plane(PlaneName.FRONTEND) is None:
+        yield context.warning(
+            "no-frontend-plane",
+            "planes",
+            "no front-end plane: servers are not dual-homed, users and services have no network",
+            fix="frontend: {transport: tcp, topology: leaf-spine}",
+        )
+    if context.plane(PlaneName.STORAGE) is None:
+        yield context.info(
+            "no-storage-plane", "planes", "no storage plane: where datasets come from is not said"
+        )
+    for name in (PlaneName.MANAGEMENT, PlaneName.STORAGE, PlaneName.FRONTEND):
+        if context.plane(name) is None or context.carrier(name) is name:
+            continue
+        carrier, path = context.carrier(name), f"planes.{name.value}.shares"
+        assert carrier is not None
+        if carrier is PlaneName.BACKEND:
+            yield context.warning(
+                f"{name.value}-on-backend",
+                path,
+                f"{name.value} traffic runs on the back-end: its bursts meet the collectives",
+                "a ring is as slow as its slowest link",
+                "a network of its own, or shares: frontend",
+            )
+        elif name is PlaneName.MANAGEMENT:
+            yield context.warning(
+                "management-shared",
+                path,
+                f"management shares the {carrier.value} network and fails with it",
+                fix="a management network of its own",
+            )
+        else:
+            yield context.info(
+                "plane-shared", path, f"{name.value} traffic shares the {carrier.value} network"
+            )
+
+
+def _jobs_of(context: CheckContext, tenants: list[str]) -> str:
+    """Say which jobs each tenant has."""
+    said = []
+    for tenant in tenants:
+        jobs = [job.name for job in context.design.jobs if job.tenant == tenant]
+        said.append(f"{tenant} runs {', '.join(jobs) or 'no job of this design'}")
+    return ", ".join(said)
+
+
+def tenants_are_isolated(context: CheckContext) -> Iterator[Finding]:
+    """Two tenants on one network are kept apart by something."""
+    for name in PlaneName:
+        plane = context.plane(name)
+        users = [tenant.name for tenant in context.design.tenants if name in tenant.planes]
+        if plane is None or len(users) < 2:
+            continue
+        path, who = f"planes.{name.value}.isolation", ", ".join(users)
+        if plane.isolation == "none":
+            yield context.warning(
+                "tenants-not-isolated",
+                path,
+                f"{who} share the {name.value} plane, and nothing keeps them apart",
+                f"{_jobs_of(context, users)}; a dedicated network is not a trusted one, and RDMA"
+                " keys are sent in the clear",
+                "isolation: vrf or vxlan-evpn (pkey on InfiniBand)",
+            )
+        else:
+            yield context.info(
+                "tenants-isolated",
+                path,
+                f"{who} are kept apart by {plane.isolation} on {name.value}",
+            )
+    for number, job in enumerate(context.design.jobs):
+        tenant = next((t for t in context.design.tenants if t.name == job.tenant), None)
+        if tenant is not None and PlaneName.BACKEND not in tenant.planes:
+            yield context.warning(
+                "job-off-its-planes",
+                f"jobs[{number}].tenant",
+                f"{job.name} runs on the back-end, which is not among the planes of {tenant.name}",
+                fix=f"planes of {tenant.name}: backend as well",
+            )
+
+
+#: what each kind of encryption costs and covers
+ENCRYPTION: Final = {
+    "macsec": "link by link, up to 32 B a frame; switches see clear text",
+    "ipsec": "host to host; ESP adds 40 B or more a packet and hides ports from ECMP hashing",
+    "psp": "NIC to NIC in UDP; 40 B or more a packet, keys a connection",
+    "tls": "by the application; switches and hosts' kernels see cipher text",
+}
+
+
+def encryption_provided(context: CheckContext) -> Iterator[Finding]:
+    """What must be encrypted is."""
+    for name in PlaneName:
+        plane = context.plane(name)
+        if plane is None:
+            continue
+        path = f"planes.{name.value}.encryption"
+        if plane.encryption_required and plane.encryption == "none":
+            yield context.error(
+                "encryption-missing",
+                path,
+                f"traffic on {name.value} must be encrypted, and nothing encrypts it",
+                "encryption_required: true, encryption: none",
+                "encryption: macsec, ipsec or psp; InfiniBand has none, encrypt in the application",
+            )
+        elif plane.encryption != "none":
+            needed = "" if plane.encryption_required else " (not required)"
+            yield context.info(
+                "encryption-provided",
+                path,
+                f"{name.value} is encrypted by {plane.encryption}{needed}:"
+                f" {ENCRYPTION[plane.encryption]}; its bytes are not counted in wire bytes",
+            )
+
+
+def growth_near(context: CheckContext) -> Iterator[Finding]:
+    """Say when the shape is nearly full, and what follows it."""
+    for name, plane, plan in context.networks():
+        step = _step_in_use(plan)
+        if plan is None or step is None or not step.max_servers:
+            continue
+        used = plan.counts.servers / step.max_servers
+        if used >= 0.9:
+            yield context.info(
+                "growth-limit-near",
+                f"planes.{name.value}.topology",
+                f"{plan.counts.servers} of {step.max_servers} servers that {step.topology} takes"
+                f" with these switches ({used:.0%}); then follows {step.follows}",
+                f"{(plane.topology or Topology.LEAF_SPINE).value},"
+                f" {plan.counts.gpus} of {step.max_gpus} GPUs",
+            )
+
+
+def _step_in_use(plan: PlanePlan | None) -> Growth | None:
+    """Return the growth step of the number of tiers that was built."""
+    if plan is None or plan.size is None or not plan.growth:
+        return None
+    return plan.growth[min(plan.size.tiers, len(plan.growth)) - 1]
+
+
+NETWORK_CHECKS = (
+    single_switch,
+    few_spines,
+    congestion_intent,
+    pause_buffer,
+    hash_polarisation,
+    few_flows,
+    oversubscribed_all_to_all,
+    planes_are_apart,
+    tenants_are_isolated,
+    encryption_provided,
+    growth_near,
+)

@@ -1,0 +1,39 @@
+"""The command tree: names and order only; each group registers its own commands."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from railweave.cli import build, check, collective, run, schema, simulate
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    name="railweave",
+    help="Build, check and simulate GPU-cluster networks from one design file.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+for module in (run, build, check, simulate, collective, schema):
+    module.register(app)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from railweave import __version__
+
+        typer.echo(f"railweave {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Build, check and simulate GPU-cluster networks from one design file."""

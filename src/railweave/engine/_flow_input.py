@@ -1,0 +1,202 @@
+"""From (Fabric, Traffic, Routing) to the arrays of the native flow solver."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from railweave.errors import EngineError
+from railweave.fabric import Fabric, NodeKind, PlaneId
+from railweave.fabric._paths import gather_rows
+from railweave.fabric.routing import Paths, PathStatus, RoutingSet
+from railweave.fabric.wire import wire_bytes
+from railweave.findings import Finding, Severity
+from railweave.workload import Traffic
+
+__all__ = ["FlowInput", "prepare", "unroutable_findings"]
+
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
+F64 = npt.NDArray[np.float64]
+Bool = npt.NDArray[np.bool_]
+
+_REASONS = {
+    PathStatus.UNREACHABLE: "no path between the two ends",
+    PathStatus.NO_ENTRY: "a forwarding table has no entry for the destination",
+    PathStatus.LOOP: "the forwarding tables send it in a circle",
+    PathStatus.NO_NIC: "an end has no NIC in this plane",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class FlowInput:
+    """What the solver is given: one row a flow, flows in order of their streams.
+
+    ``flow_bytes`` are wire bytes of one chunk's share on the network and payload inside a server;
+    0 where a flow has no path (then ``dropped_bytes`` counts them, all rounds).
+    """
+
+    paths: Paths
+    capacity_Bps: F64  # noqa: N815
+    flow_bytes: F64
+    flow_latency_s: F64
+    flow_delay_s: F64
+    task_flow: I64
+    pred_ptr: I64
+    pred_flow: I32
+    pred_lag: I32
+    stream_ideal_s: F64
+    stream_latency_s: F64
+    dropped_bytes: float
+    unroutable: Bool  #: (S,)
+
+
+def row_reduce(how: np.ufunc, values: F64, ptr: I64, empty: float = 0.0) -> F64:
+    """Reduce CSR rows; rows without entries give ``empty``."""
+    out = np.full(len(ptr) - 1, empty)
+    filled = np.flatnonzero(np.diff(ptr) > 0)
+    if filled.size:
+        out[filled] = how.reduceat(values, ptr[filled])
+    return out
+
+
+def prepare(
+    fabric: Fabric, traffic: Traffic, routing: RoutingSet, *, allow_unroutable: bool
+) -> FlowInput:
+    """Route the traffic and lay it out for the solver.
+
+    Raises:
+        EngineError: streams have no path and ``allow_unroutable`` is False.
+    """
+    planes = traffic.stream_plane
+    paths = routing.paths(
+        traffic.src,
+        traffic.dst,
+        int(PlaneId.BACKEND) if planes is None else planes,
+        queue_pairs=traffic.queue_pairs,
+        connection=0 if traffic.stream_connection is None else traffic.stream_connection,
+        size_bytes=traffic.stream_bytes,
+    )
+    bad = paths.status != PathStatus.OK
+    stream = paths.message
+    unroutable = np.zeros(traffic.n_streams, dtype=bool)
+    unroutable[stream[bad]] = True
+    if unroutable.any() and not allow_unroutable:
+        raise EngineError(_unroutable_text(fabric, traffic, paths))
+
+    payload = traffic.chunk_bytes[stream] * paths.share
+    wire = payload.copy()
+    for plane, frame in routing.frames().items():
+        here = paths.plane == plane
+        wire[here] = wire_bytes(payload[here], frame)
+    rounds = traffic.task_rounds[traffic.stream_task].astype(np.float64)[stream]
+    dropped = float(np.sum((wire * rounds)[bad]))
+    wire[bad] = 0.0
+
+    capacity = fabric.usable_bps / 8.0
+    weight = np.ones(len(paths.link)) if paths.weight is None else paths.weight
+    latency = row_reduce(np.add, fabric.link_delay_s[paths.link] * weight, paths.ptr)
+    stream_latency = row_reduce(np.maximum, latency, paths.first)
+    pred_ptr, pred_flow, pred_lag = _flow_predecessors(traffic, paths)
+    return FlowInput(
+        paths,
+        capacity,
+        wire,
+        latency,
+        traffic.chunk_delay_s[stream],
+        paths.first[traffic.task_stream],
+        pred_ptr,
+        pred_flow,
+        pred_lag,
+        _ideal_times(
+            traffic, paths, capacity=capacity, wire=wire, latency=stream_latency, weight=weight
+        ),
+        stream_latency,
+        dropped,
+        unroutable,
+    )
+
+
+def _ideal_times(
+    traffic: Traffic, paths: Paths, *, capacity: F64, wire: F64, latency: F64, weight: F64
+) -> F64:
+    """Return the time of one chunk of each stream alone on its own paths, (S,)."""
+    with np.errstate(divide="ignore"):
+        worst = row_reduce(np.maximum, weight / capacity[paths.link], paths.ptr)
+    stream_time = row_reduce(np.maximum, wire * worst, paths.first)
+    split = np.diff(paths.first) > 1
+    if split.any():  # flows of one message share links: add up what each link carries
+        entry_flow = np.repeat(np.arange(paths.n_flows), np.diff(paths.ptr))
+        entry_stream = paths.message[entry_flow]
+        use = split[entry_stream]
+        n_links = len(capacity)
+        key = entry_stream[use] * n_links + paths.link[use]
+        unique, inverse = np.unique(key, return_inverse=True)
+        load = np.bincount(inverse.reshape(-1), weights=(wire[entry_flow] * weight)[use])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            time = np.where(load > 0, load / capacity[unique % n_links], 0.0)
+        np.maximum.at(stream_time, unique // n_links, time)
+    ideal: F64 = stream_time + latency + traffic.chunk_delay_s
+    return ideal
+
+
+def _flow_predecessors(traffic: Traffic, paths: Paths) -> tuple[I64, I32, I32]:
+    """Turn predecessors by stream into predecessors by flow.
+
+    A chunk is there when all flows of its stream have delivered their part, so every flow of a
+    stream waits for every flow of the predecessor.
+    """
+    if paths.n_flows == traffic.n_streams:
+        return traffic.pred_ptr, traffic.pred_stream, traffic.pred_lag
+    pair_ptr, pred_flow = gather_rows(paths.first, traffic.pred_stream.astype(np.int64))
+    pair = np.repeat(np.arange(len(traffic.pred_stream)), np.diff(pair_ptr))
+    ptr, entry = gather_rows(pair_ptr[traffic.pred_ptr], paths.message)
+    return ptr, pred_flow[entry].astype(np.int32), traffic.pred_lag[pair[entry]]
+
+
+def _describe(fabric: Fabric, traffic: Traffic, stream: int) -> str:
+    ends = []
+    for node in (int(traffic.src[stream]), int(traffic.dst[stream])):
+        kind = NodeKind(int(fabric.node_kind[node])).name.lower()
+        ends.append(f"{kind} {int(fabric.node_index[node])}")
+    label = traffic.labels[int(traffic.task_label[traffic.stream_task[stream]])]
+    return f"{label}: {ends[0]} → {ends[1]}"
+
+
+def _unroutable_text(fabric: Fabric, traffic: Traffic, paths: Paths) -> str:
+    bad = np.flatnonzero(paths.status != PathStatus.OK)
+    streams = paths.message[bad]
+    shown, first = np.unique(streams, return_index=True)
+    lines = [
+        f"  {_describe(fabric, traffic, int(s))}: {_REASONS[PathStatus(int(paths.status[bad[k]]))]}"
+        for s, k in zip(shown[:5], first[:5], strict=True)
+    ]
+    more = f"\n  … and {len(shown) - 5} more" if len(shown) > 5 else ""
+    return (
+        f"{len(shown)} of {traffic.n_streams} streams cannot be routed:\n"
+        + "\n".join(lines)
+        + more
+        + "\nRepair or keep the links they need, choose another routing scheme, or allow "
+        "unroutable streams to have them counted as dropped"
+    )
+
+
+def unroutable_findings(
+    fabric: Fabric, traffic: Traffic, prepared: FlowInput
+) -> tuple[Finding, ...]:
+    """Say which streams have no path, as one error finding; none where all have."""
+    if not prepared.unroutable.any():
+        return ()
+    streams = np.flatnonzero(prepared.unroutable)
+    return (
+        Finding(
+            "streams-unroutable",
+            Severity.ERROR,
+            traffic.labels[int(traffic.task_label[traffic.stream_task[streams[0]]])],
+            f"{len(streams)} of {traffic.n_streams} streams have no path; their bytes are dropped",
+            "; ".join(_describe(fabric, traffic, int(s)) for s in streams[:5]),
+            "restore the failed links or switches, or leave these GPUs out of the job",
+        ),
+    )

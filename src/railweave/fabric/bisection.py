@@ -1,0 +1,229 @@
+"""Bisection bandwidth: exact maximum flow over the natural halvings of a plane.
+
+Halvings tried, each as *first half | second half* and as *even | odd*: by server number, by leaf,
+by pod (scalable unit or zone), and by parallel plane. One direction is counted, nominal line rate,
+network links only (what crosses inside a server over NVLink or PCIe is not network bandwidth).
+
+The endpoints of a side are joined into one, which is exact: a side may use all of its host links.
+The flow may take any path, so it is an upper bound for what a routing scheme can reach. The worst
+of these halvings is named; finding the worst of *all* halvings is NP-hard and is not attempted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from railweave.fabric._arrays import Fabric, NodeKind, PlaneId
+from railweave.fabric._maxflow import network_max_flow
+from railweave.fabric._network import SwitchNetwork, switch_network
+
+__all__ = ["Bisection", "Cut", "Halving", "HalvingModel", "bisection", "halving_model"]
+
+Bool = npt.NDArray[np.bool_]
+I8 = npt.NDArray[np.int8]
+I64 = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Halving:
+    """A named way to part the host links in two.
+
+    ``side`` (H,) is 0 or 1 for each host link of the network, −1 for a link that takes no part
+    (extra hosts, storage servers). ``counted`` says whether it may be named the worst; where not,
+    ``note`` says why.
+    """
+
+    name: str
+    side: I8
+    counted: bool
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Maximum flow of one halving, bit/s in one direction.
+
+    ``full_bps`` is what the smaller side's live host links offer: flow = full means that the
+    network between the halves holds nothing back.
+    """
+
+    name: str
+    bps: float
+    full_bps: float
+    counted: bool
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Bisection:
+    """The worst counted cut, and all cuts tried.
+
+    ``by_subplane`` has the flow of the servers' halving (first | second) within each parallel
+    plane; its sum is that of the whole where the planes are not joined. ``exact`` is False where a
+    capacity was not a whole number of bit/s and was rounded to one.
+    """
+
+    bps: float
+    cut: str
+    cuts: tuple[Cut, ...]
+    by_subplane: tuple[float, ...]
+    exact: bool
+
+    @property
+    def fraction(self) -> float:
+        """Share of full bandwidth over the worst cut, 0..1; 1 where nothing is to be cut."""
+        full = next((cut.full_bps for cut in self.cuts if cut.name == self.cut), 0.0)
+        return self.bps / full if full else 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class HalvingModel:
+    """A plane's network and its halvings, prepared once for many questions."""
+
+    network: SwitchNetwork
+    halvings: tuple[Halving, ...]
+
+    def flow_bps(self, halving: Halving, link_up: Bool, *, collapsing: bool | None = None) -> float:
+        """Return the maximum flow from side 0 to side 1 with these links up, bit/s."""
+        source, target, group = self.network.arcs
+        return float(
+            network_max_flow(
+                (source, target, self.network.group_capacity(link_up)[group]),
+                self.network.host_capacity(link_up, halving.side == 0),
+                self.network.host_capacity(link_up, halving.side == 1),
+                collapsing=collapsing,
+            )
+        )
+
+    def cut(self, halving: Halving, link_up: Bool) -> Cut:
+        """Return the cut of one halving with these links up."""
+        sides = [self.network.host_capacity(link_up, halving.side == s).sum() for s in (0, 1)]
+        return Cut(
+            halving.name,
+            self.flow_bps(halving, link_up),
+            float(min(sides)),
+            halving.counted,
+            halving.note,
+        )
+
+    def worst(self, link_up: Bool, *, among: tuple[str, ...] = ()) -> tuple[float, str]:
+        """Return the lowest flow of the counted halvings (or of those named) and its name."""
+        chosen = [h for h in self.halvings if (h.name in among if among else h.counted)]
+        flows = [(self.flow_bps(h, link_up), h.name) for h in chosen]
+        return min(flows, key=lambda item: item[0], default=(0.0, ""))
+
+
+def bisection(
+    fabric: Fabric, plane: PlaneId = PlaneId.BACKEND, *, model: HalvingModel | None = None
+) -> Bisection:
+    """Return the bisection bandwidth of a plane as its links now stand (``link_up`` counts).
+
+    Args:
+        fabric: the fabric, also one narrowed by ``without``.
+        plane: a plane with a network of its own.
+        model: prepared halvings of the intact fabric. Give it for what-ifs, so that the halvings
+            stay those of the intact fabric; without it they are made from ``fabric``.
+    """
+    model = model or halving_model(fabric, plane)
+    cuts = tuple(model.cut(halving, fabric.link_up) for halving in model.halvings)
+    worst = min((cut for cut in cuts if cut.counted), key=lambda cut: cut.bps, default=None)
+    planes = np.unique(fabric.node_subplane[model.network.switch])
+    first = next((h for h in model.halvings if h.name == "servers: first | second half"), None)
+    shares: tuple[float, ...] = ()
+    if first is not None and len(planes) > 1:
+        shares = tuple(_within(fabric, model, first, int(number)) for number in planes)
+    return Bisection(
+        bps=worst.bps if worst else 0.0,
+        cut=worst.name if worst else "",
+        cuts=cuts,
+        by_subplane=shares,
+        exact=model.network.exact,
+    )
+
+
+def _within(fabric: Fabric, model: HalvingModel, halving: Halving, subplane: int) -> float:
+    """Return a halving's flow with the links of one parallel plane alone."""
+    inside = np.ones(fabric.n_nodes, dtype=np.bool_)
+    network = model.network
+    inside[network.switch] = fabric.node_subplane[network.switch] == subplane
+    up: Bool = fabric.link_up & inside[fabric.link_src] & inside[fabric.link_dst]
+    return model.flow_bps(halving, up)
+
+
+def halving_model(fabric: Fabric, plane: PlaneId = PlaneId.BACKEND) -> HalvingModel:
+    """Prepare the natural halvings of a plane; links that are down count as if they were up."""
+    network = switch_network(fabric, plane)
+    server = np.where(_is_server(fabric, network), fabric.node_server[network.host_node], -1)
+    intact = HalvingModel(network, ())
+    everything: Bool = np.ones(fabric.n_links, dtype=np.bool_)
+    by_server = np.zeros(int(server.max(initial=-1)) + 1, dtype=np.int64)
+    np.add.at(by_server, server[server >= 0], network.host_bps[server >= 0])
+    allowance = int(by_server.max(initial=0))
+    halvings: list[Halving] = []
+    for kind, name, side in _sides(fabric, network, server):
+        if any(_same(side, other.side) for other in halvings):
+            continue
+        note = ""
+        if kind != "servers":
+            bps = [int(network.host_bps[side == s].sum()) for s in (0, 1)]
+            trial = Halving(name, side, True)
+            if abs(bps[0] - bps[1]) > allowance:
+                note = "the sides differ by more than one server: not a halving of the bandwidth"
+            elif _splits_servers(server, side) and not intact.flow_bps(trial, everything):
+                note = "this network joins the sides nowhere: such traffic crosses inside servers"
+        halvings.append(Halving(name, side, not note, note))
+    return HalvingModel(network, tuple(halvings))
+
+
+def _is_server(fabric: Fabric, network: SwitchNetwork) -> Bool:
+    """Tell which host links belong to servers of the cluster, not to extra or storage hosts."""
+    kind = fabric.node_kind[network.host_node]
+    server: Bool = (kind != NodeKind.EXTRA) & (kind != NodeKind.STORAGE)
+    return server & (fabric.node_server[network.host_node] >= 0)
+
+
+def _sides(
+    fabric: Fabric, network: SwitchNetwork, server: npt.NDArray[np.int64]
+) -> Iterator[tuple[str, str, I8]]:
+    """Yield (kind, name, side of each host link) of every halving that has two sides."""
+    leaf = network.switch[network.host_switch]
+    groups: dict[str, I64] = {
+        "servers": server.astype(np.int64),
+        "leaves": leaf,
+        "pods": fabric.node_pod[network.host_node].astype(np.int64),
+        "planes": fabric.node_subplane[leaf].astype(np.int64),
+    }
+    for kind, group in groups.items():
+        part = (server >= 0) & (group >= 0)
+        present, rank = np.unique(group[part], return_inverse=True)
+        if len(present) < 2:
+            continue
+        rank = rank.reshape(-1)
+        for label, value in (
+            ("first | second half", rank >= (len(present) + 1) // 2),
+            ("even | odd", rank % 2 == 1),
+        ):
+            side = np.full(len(server), -1, dtype=np.int8)
+            side[part] = value
+            yield kind, f"{kind}: {label}", side
+
+
+def _same(one: I8, other: I8) -> bool:
+    """Tell whether two halvings are the same, also with the sides exchanged."""
+    if not np.array_equal(one < 0, other < 0):
+        return False
+    differs = one != other
+    return not differs.any() or bool(np.array_equal(differs, one >= 0))
+
+
+def _splits_servers(server: I64, side: I8) -> bool:
+    """Tell whether some server has links on both sides."""
+    part = side >= 0
+    if not part.any():
+        return False
+    pairs = np.unique(server[part] * 2 + side[part])
+    return len(pairs) > len(np.unique(pairs // 2))

@@ -1,0 +1,50 @@
+"""Routing of every plane of a built design, as the design asks for it."""
+
+from __future__ import annotations
+
+from railweave.design import LoadedDesign
+from railweave.design.models import Plane, RoutingScheme, Transport
+from railweave.fabric._arrays import PlaneId
+from railweave.fabric.build import BuiltFabric
+from railweave.fabric.forwarding import ForwardingTable, read_table
+from railweave.fabric.routing import Routing, RoutingSet, compile_routing
+
+__all__ = ["compile_planes"]
+
+
+def compile_planes(
+    loaded: LoadedDesign, built: BuiltFabric, *, scheme: RoutingScheme | None = None, seed: int
+) -> RoutingSet:
+    """Return the routing of every plane; planes that share a network share its routing.
+
+    Args:
+        loaded: the design, for schemes, seeds and table files.
+        built: the design built; links that are down are avoided.
+        scheme: used on the back-end instead of the design's.
+        seed: of hashes and queue pair numbers.
+
+    Raises:
+        InputError: a forwarding table that cannot be read.
+    """
+    made: dict[PlaneId, Routing] = {}
+    for carrier in sorted(set(built.network.values())):
+        spec: Plane = getattr(loaded.design.planes, carrier.name.lower())
+        wanted = spec.routing
+        if scheme is not None and carrier is PlaneId.BACKEND:
+            wanted = wanted.model_copy(update={"scheme": scheme})
+        plan = built.plans.get(carrier)
+        transport = plan.transport if plan else (spec.transport or Transport.TCP)
+        made[carrier] = compile_routing(
+            built.fabric,
+            carrier,
+            wanted,
+            transport,
+            seed,
+            mtu_bytes=spec.mtu,
+            forwarding=_table(loaded, built, wanted.table),
+        )
+    return RoutingSet({plane: made[carrier] for plane, carrier in built.network.items()})
+
+
+def _table(loaded: LoadedDesign, built: BuiltFabric, name: str | None) -> ForwardingTable | None:
+    return read_table(loaded.resolve(name), built.fabric) if name else None

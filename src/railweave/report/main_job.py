@@ -1,0 +1,145 @@
+"""The main job: a built design, checked and simulated, as one `RunRecord`."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import railweave
+from railweave.design import resolved_yaml
+from railweave.report.outcomes import (
+    completion_stats,
+    heat_maps,
+    job_outcomes,
+    simulate_workload,
+    spread_outcomes,
+    storage_outcomes,
+    what_if_outcomes,
+)
+from railweave.report.record import RunRecord
+from railweave.report.stated import stated_tables
+from railweave.report.topology import collapse
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from railweave.api import BuiltDesign
+    from railweave.design.models import RoutingScheme
+    from railweave.engine.result import Result
+    from railweave.fabric import Fabric
+
+__all__ = ["run_design"]
+
+#: what the field calls a pod of these topologies
+_POD_NAMES = {"rail-optimized": "SU", "multi-zone": "zone", "dual-plane-dual-tor": "segment"}
+
+
+def run_design(
+    built: BuiltDesign,
+    *,
+    engine: str,
+    routing: RoutingScheme | None,
+    seed: int | None,
+    tolerance: float,
+    what_ifs: bool,
+    progress: Callable[[str, float], None],
+) -> RunRecord:
+    """Do the main job on a built design; see :meth:`railweave.api.BuiltDesign.run`."""
+    progress("summary", 0.05)
+    summary = built.summary()
+    progress("check", 0.12)
+    findings = built.check()
+    progress("route", 0.15)
+    routes = built.routing(routing, seed)
+    workload = built.workload(seed)
+    progress("simulate", 0.2)
+    simulated = simulate_workload(
+        built.fabric, workload, routes, engine=engine, tolerance=tolerance, progress=progress,
+        span=(0.2, 0.5),
+    )
+    result = simulated.result
+    outcomes = ()
+    if what_ifs:
+        outcomes = what_if_outcomes(
+            built.fabric, simulated, routes, engine=engine, tolerance=tolerance, progress=progress
+        )
+    assumptions = dict.fromkeys((*workload.assumptions, *result.assumptions, *summary.assumptions))
+    return RunRecord(
+        name=built.design.name,
+        description=built.design.description,
+        design_file=built.document.file,
+        design_yaml=resolved_yaml(built.document),
+        stated=stated_tables(built.design),
+        design_sha256=_digest(built.document.file),
+        version=railweave.__version__,
+        engine=engine,
+        seed=built.design.seed if seed is None else seed,
+        command=_command(built, engine, routing, seed, tolerance),
+        summary=summary,
+        topology=collapse(built.fabric, pod_name=_POD_NAMES.get(summary.backend.topology, "pod")),
+        findings=(*findings, *result.findings),
+        jobs=job_outcomes(built.fabric, simulated, routes),
+        completions=completion_stats(result),
+        spreads=spread_outcomes(built.fabric, result),
+        storage=storage_outcomes(built.design, result),
+        heat=heat_maps(built.fabric, result),
+        what_ifs=outcomes,
+        makespan_s=result.makespan_s,
+        bytes_sent=result.bytes_sent,
+        bytes_delivered=result.bytes_delivered,
+        bytes_dropped=result.bytes_dropped,
+        bytes_in_flight=result.bytes_in_flight,
+        events=result.events,
+        assumptions=tuple(assumptions),
+        explanations=result.explain(),
+        tables=(("tasks", result.frame()), ("links", _link_frame(built.fabric, result))),
+    )
+
+
+def _digest(file: str) -> str:
+    """Return the SHA-256 of the design file, empty where the design came from elsewhere."""
+    path = Path(file)
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+
+
+def _command(
+    built: BuiltDesign,
+    engine: str,
+    routing: RoutingScheme | None,
+    seed: int | None,
+    tolerance: float,
+) -> str:
+    """Return the command line that makes the same record."""
+    words = ["railweave run", built.document.file, f"--engine {engine}"]
+    words += [f"--routing {routing.value}"] if routing else []
+    words += [f"--seed {seed}"] if seed is not None else []
+    words += [f"--tolerance {tolerance:g}"] if tolerance else []
+    words += [f"--fail {item}" for item in built.failed]
+    return " ".join(words)
+
+
+def _link_frame(fabric: Fabric, result: Result) -> pl.DataFrame:
+    """Return one row a network link and direction: its ends, load and utilisation."""
+    import numpy as np
+    import polars as pl
+
+    from railweave.fabric import LinkLayer, PlaneId
+    from railweave.fabric.names import port_name
+
+    links = np.flatnonzero(fabric.link_layer >= LinkLayer.HOST_LEAF)
+    return pl.DataFrame(
+        {
+            "source": [port_name(fabric, int(link)) for link in links],
+            "destination": [port_name(fabric, int(link), head=True) for link in links],
+            "plane": [PlaneId(p).name.lower() for p in fabric.link_plane[links]],
+            "layer": [LinkLayer(layer).name.lower() for layer in fabric.link_layer[links]],
+            "up": fabric.link_up[links],
+            "capacity_bps": fabric.link_capacity_bps[links],
+            "length_m": fabric.link_length_m[links],
+            "wire_bytes": result.link_bytes[links],
+            "utilisation": result.link_utilisation[links],
+            "peak": result.link_peak[links],
+        }
+    )

@@ -1,0 +1,189 @@
+"""A plane collapsed by pod (scalable unit, zone, segment), rail and parallel plane.
+
+:func:`collapse` turns the Fabric arrays into a few boxes and the bundles between them, which
+:mod:`railweave.report.drawing` draws. Nothing here knows a topology by name: only tiers, pods,
+rails and parallel planes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from railweave.fabric import TIER_NAMES, Fabric, PlaneId
+
+__all__ = ["DisplayEdge", "DisplayNode", "TopologyView", "collapse", "tier_plural"]
+
+I64 = npt.NDArray[np.int64]
+#: boxes of one tier in one pod, and of one tier outside all pods, before they are taken together
+MOST_IN_POD = 8
+MOST_SHARED = 16
+#: pods drawn; the rest is said in a note
+MOST_PODS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class DisplayNode:
+    """A box: ``count`` devices of one tier; ``pod`` −1 where it belongs to none.
+
+    ``subplane`` is the parallel plane, −1 where there is only one or the box has a part in all.
+    """
+
+    key: int
+    tier: int
+    pod: int
+    subplane: int
+    label: str
+    detail: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class DisplayEdge:
+    """A bundle of duplex links between two boxes; ``down_links`` of them are out."""
+
+    lower: int
+    upper: int
+    links: int
+    down_links: int
+    capacity_bps: float
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyView:
+    """Boxes and bundles of one plane; ``pod_name`` is what its pods are called.
+
+    ``totals`` are (tier, devices of it in the whole plane); ``note`` says what is not drawn.
+    """
+
+    nodes: tuple[DisplayNode, ...]
+    edges: tuple[DisplayEdge, ...]
+    totals: tuple[tuple[int, int], ...]
+    pod_name: str
+    note: str
+
+
+def tier_plural(tier: int, count: int) -> str:
+    """Return ``1 leaf``, ``32 leaves``, ``16 spines``."""
+    name = TIER_NAMES.get(tier, "switch") if tier else "server"
+    if count != 1:
+        name = {"leaf": "leaves", "switch": "switches"}.get(name, f"{name}s")
+    return f"{count:,} {name}"
+
+
+def collapse(
+    fabric: Fabric, plane: PlaneId = PlaneId.BACKEND, *, pod_name: str = "pod"
+) -> TopologyView:
+    """Collapse a plane to a few dozen boxes and the bundles between them."""
+    switches = fabric.switches(plane).astype(np.int64)
+    ends = _ends(fabric, switches)
+    tiers = np.maximum(fabric.node_tier[switches], 1)
+    rows = [(0, ends)] + [(int(t), switches[tiers == t]) for t in np.unique(tiers)]
+    last_pod = np.unique(fabric.node_pod[ends][fabric.node_pod[ends] >= 0])[:MOST_PODS]
+    limit = int(last_pod[-1]) if last_pod.size else -1
+    box_of = np.full(fabric.n_nodes, -1, dtype=np.int64)
+    nodes: list[DisplayNode] = []
+    for tier, members in rows:
+        inside = members[fabric.node_pod[members] <= limit]
+        keys = _box_keys(fabric, inside, tier)
+        for key in np.unique(keys):
+            box = inside[keys == key]
+            box_of[box] = len(nodes)
+            nodes.append(_node(fabric, box, tier, len(nodes), pod_name))
+    pods = np.unique(fabric.node_pod[ends])
+    hidden = int(np.sum(pods > limit))
+    note = f"{hidden:,} more of the {len(pods):,} {pod_name}s are not drawn" if hidden else ""
+    totals = tuple((tier, _devices(fabric, members, tier)) for tier, members in rows)
+    return TopologyView(
+        tuple(nodes), _edges(fabric, box_of, len(nodes)), totals, pod_name, note
+    )
+
+
+def _ends(fabric: Fabric, switches: I64) -> I64:
+    """Return the end nodes that these switches' links lead to."""
+    is_switch = np.zeros(fabric.n_nodes, dtype=bool)
+    is_switch[switches] = True
+    ends = fabric.link_src[is_switch[fabric.link_dst] & ~is_switch[fabric.link_src]]
+    # Another plane's switch is no end of this one.
+    return np.unique(ends[fabric.node_tier[ends] == 0]).astype(np.int64)
+
+
+def _devices(fabric: Fabric, members: I64, tier: int) -> int:
+    """Count switches, or the servers behind end nodes."""
+    if tier:
+        return len(members)
+    servers = fabric.node_server[members]
+    return len(np.unique(servers[servers >= 0]))
+
+
+def _box_keys(fabric: Fabric, nodes: I64, tier: int) -> I64:
+    """Return a box number for each node: itself, its pod and rail, or its pod and plane.
+
+    The finest of these is taken that leaves few enough boxes in every pod.
+    """
+    pod = fabric.node_pod[nodes].astype(np.int64) + 1
+    rail = fabric.node_rail[nodes].astype(np.int64) + 1
+    subplane = fabric.node_subplane[nodes].astype(np.int64)
+    if tier == 0:
+        other = (fabric.node_server[nodes] < 0).astype(np.int64)
+        return pod * 2 + other
+    coarse = pod * 1000 + subplane
+    for keys in (np.arange(len(nodes), dtype=np.int64), coarse * 1000 + rail):
+        pairs = np.unique(np.stack((pod, keys)), axis=1)
+        crowd = np.bincount(pairs[0])
+        if crowd[1:].max(initial=0) <= MOST_IN_POD and crowd[0] <= MOST_SHARED:
+            return _in_order(keys, coarse)
+    return coarse
+
+
+def _in_order(keys: I64, coarse: I64) -> I64:
+    """Return the same boxes numbered by pod and parallel plane first."""
+    _, rank = np.unique(np.stack((coarse, keys)), axis=1, return_inverse=True)
+    return rank.reshape(-1).astype(np.int64)
+
+
+def _one(values: npt.NDArray[np.generic]) -> int:
+    """Return the value which all share, −1 where they do not."""
+    unique = np.unique(values)
+    return int(unique[0]) if len(unique) == 1 else -1
+
+
+def _node(fabric: Fabric, members: I64, tier: int, key: int, pod_name: str) -> DisplayNode:
+    """Describe a box."""
+    pod, rail = _one(fabric.node_pod[members]), _one(fabric.node_rail[members])
+    several = len(np.unique(fabric.node_subplane[fabric.node_tier > 0])) > 1
+    subplane = _one(fabric.node_subplane[members]) if tier and several else -1
+    if tier == 0:
+        servers = _devices(fabric, members, 0)
+        extra = int(np.sum(fabric.node_server[members] < 0))
+        parts = [tier_plural(0, servers)] if servers else []
+        parts += [f"{extra} other host{'s' if extra > 1 else ''}"] if extra else []
+        label, count = ", ".join(parts), servers or extra
+        facts = [label, f"{len(members) - extra:,} ports" if servers else ""]
+    else:
+        count = len(members)
+        alone = f"{TIER_NAMES.get(tier, 'switch')} {int(fabric.node_index[members[0]]) + 1}"
+        label = alone if count == 1 else tier_plural(tier, count)
+        facts = [label, f"rail {rail + 1}" if rail >= 0 else ""]
+    facts.append(f"{pod_name} {pod + 1}" if pod >= 0 else "")
+    facts.append(f"plane {'ABCDEFGH'[subplane]}" if subplane >= 0 else "")
+    return DisplayNode(key, tier, pod, subplane, label, ", ".join(f for f in facts if f), count)
+
+
+def _edges(fabric: Fabric, box_of: I64, n_boxes: int) -> tuple[DisplayEdge, ...]:
+    """Bundle the duplex links between boxes."""
+    a, b = box_of[fabric.link_src[::2]], box_of[fabric.link_dst[::2]]
+    drawn = (a >= 0) & (b >= 0) & (a != b)
+    pair = np.minimum(a, b)[drawn] * n_boxes + np.maximum(a, b)[drawn]
+    unique, inverse = np.unique(pair, return_inverse=True)
+    links = np.bincount(inverse, minlength=len(unique))
+    down = np.bincount(inverse, weights=~fabric.link_up[::2][drawn], minlength=len(unique))
+    capacity = np.bincount(
+        inverse, weights=fabric.link_capacity_bps[::2][drawn], minlength=len(unique)
+    )
+    return tuple(
+        DisplayEdge(int(p // n_boxes), int(p % n_boxes), int(n), int(d), float(c))
+        for p, n, d, c in zip(unique, links, down, capacity, strict=True)
+    )

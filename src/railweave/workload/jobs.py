@@ -1,0 +1,341 @@
+"""A design's jobs, background and storage traffic, placed and turned into one `Traffic`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from railweave.catalog import Catalog
+from railweave.design.models import Algorithm, Collective, Design, Job, PlaneName, Straggler
+from railweave.errors import InputError
+from railweave.fabric import Fabric, PlaneId
+from railweave.provenance import Assumption
+from railweave.workload._builder import TrafficBuilder
+from railweave.workload._communicator import Communicator
+from railweave.workload._traffic import Traffic
+from railweave.workload.background import SIZE_TABLES, background_traffic
+from railweave.workload.collectives import CollectiveOptions, append_collective, require_algorithm
+from railweave.workload.groups import (
+    ByteShares,
+    Degrees,
+    GroupKind,
+    byte_shares,
+    parallel_groups,
+    resolve_degrees,
+)
+from railweave.workload.placement import place
+from railweave.workload.storage import STORAGE_ASSUMPTIONS, storage_traffic
+from railweave.workload.training import STEP_ASSUMPTIONS, TrainingStep, append_step, step_volume
+
+__all__ = [
+    "JobPlan",
+    "Workload",
+    "design_workload",
+    "group_shares",
+    "job_traffic",
+    "network_plane",
+    "place_jobs",
+    "plan_job",
+    "with_stragglers",
+]
+
+I32 = npt.NDArray[np.int32]
+F64 = npt.NDArray[np.float64]
+
+
+class HasFabric(Protocol):
+    """What is needed of a built design."""
+
+    @property
+    def fabric(self) -> Fabric:
+        """The fabric with all planes."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class JobPlan:
+    """One job: where its ranks are, what it sends and what was assumed.
+
+    ``nodes`` are the GPU nodes by rank. ``op``, ``algorithm`` and ``size_bytes`` are of a
+    collective job; ``degrees`` of a model's, with the ``shares`` of each kind of group for a step.
+    """
+
+    job: Job
+    nodes: I32
+    traffic: Traffic
+    assumptions: tuple[Assumption, ...]
+    op: Collective | None = None
+    algorithm: Algorithm | None = None
+    size_bytes: int | None = None
+    degrees: Degrees | None = None
+    shares: dict[GroupKind, ByteShares] | None = None
+
+    @property
+    def name(self) -> str:
+        """Name of the job, which all of its labels start with."""
+        return self.job.name
+
+
+@dataclass(frozen=True, eq=False)
+class Workload:
+    """All traffic of a design: the jobs one by one, and everything together."""
+
+    traffic: Traffic
+    jobs: tuple[JobPlan, ...]
+    assumptions: tuple[Assumption, ...]
+
+
+def network_plane(design: Design, plane: PlaneName) -> PlaneId:
+    """Return the plane whose network carries a plane's traffic (itself, or the one it shares)."""
+    seen: list[PlaneName] = []
+    while plane not in seen:
+        seen.append(plane)
+        spec = getattr(design.planes, plane.value)
+        if spec is None or spec.shares is None:
+            return PlaneId[plane.name]
+        plane = spec.shares
+    chain = " → ".join(name.value for name in (*seen, plane))
+    raise InputError(
+        f"planes.{seen[0].value}.shares: goes in a circle ({chain}); name another plane"
+    )
+
+
+def place_jobs(
+    jobs: Sequence[Job], fabric: Fabric, seed: int
+) -> tuple[list[I32], tuple[Assumption, ...]]:
+    """Return the GPU nodes of every job, and what to say about GPUs that two jobs use.
+
+    A job with a number of ranks takes GPUs that no job before it has, as long as there are enough;
+    ``ranks: all`` and lists take what they say. Jobs on the same GPU share its links.
+    """
+    taken = np.zeros(fabric.n_nodes, dtype=bool)
+    placed: list[I32] = []
+    notes: list[Assumption] = []
+    for job in jobs:
+        free = np.flatnonzero(taken)
+        counted = isinstance(job.ranks, int)
+        listed = isinstance(job.placement, tuple)
+        ranks = int(job.ranks) if job.ranks != "all" else None
+        enough = counted and int(job.ranks) <= len(fabric.gpus) - len(free)
+        nodes = place(
+            fabric,
+            ranks,
+            job.placement,
+            seed=seed,
+            name=job.name,
+            taken=free if enough and not listed else (),
+        )
+        shared = int(taken[nodes].sum())
+        if shared:
+            notes.append(
+                Assumption(
+                    f"job {job.name}", f"{shared} of its GPUs also run an earlier job of the design"
+                )
+            )
+        taken[nodes] = True
+        placed.append(nodes)
+    return placed, tuple(notes)
+
+
+def with_stragglers(traffic: Traffic, fabric: Fabric, stragglers: Sequence[Straggler]) -> Traffic:
+    """Return the traffic with every slow GPU waiting before each chunk it sends.
+
+    Raises:
+        InputError: a GPU number that does not exist.
+    """
+    if not stragglers:
+        return traffic
+    delay = np.zeros(fabric.n_nodes)
+    for slow in stragglers:
+        if slow.gpu >= len(fabric.gpus):
+            raise InputError(
+                f"stragglers: GPU {slow.gpu} does not exist; allowed: 0…{len(fabric.gpus) - 1}"
+            )
+        delay[fabric.gpus[slow.gpu]] += slow.delay
+    return replace(traffic, chunk_delay_s=traffic.chunk_delay_s + delay[traffic.src])
+
+
+def group_shares(
+    fabric: Fabric, nodes: I32, step: TrainingStep, *, rail_aware: bool = True
+) -> dict[GroupKind, ByteShares]:
+    """Return how far the bytes of one training step travel, by kind of parallel group.
+
+    Tensor and gradient traffic goes round rings in rank order, pipeline traffic to both
+    neighbour stages, expert traffic to every other member.
+    """
+    degrees, volume = step.degrees, step_volume(step)
+    groups = parallel_groups(degrees)
+    per_stage = degrees.tensor * degrees.data
+    out: dict[GroupKind, ByteShares] = {}
+
+    def put(
+        kind: GroupKind, src: npt.NDArray[np.int64], dst: npt.NDArray[np.int64], size: F64
+    ) -> None:
+        ends = nodes[src.ravel()], nodes[dst.ravel()]
+        sizes = np.broadcast_to(size, src.shape).ravel()
+        out[kind] = byte_shares(fabric, *ends, sizes, rail_aware=rail_aware)
+
+    for kind, ring_bytes in (
+        ("tensor", volume.tensor_bytes),
+        ("data", _ring_bytes(volume.dense_gradient_bytes, degrees.data)),
+        (
+            "expert-data",
+            _ring_bytes(volume.expert_gradient_bytes, degrees.data // degrees.expert),
+        ),
+    ):
+        table = groups[kind]  # type: ignore[index]
+        if table.shape[1] > 1 and float(np.sum(ring_bytes)) > 0:
+            size = ring_bytes[table // per_stage]
+            put(kind, table, np.roll(table, -1, axis=1), size)  # type: ignore[arg-type]
+    table = groups["pipeline"]
+    if degrees.pipeline > 1:
+        src = np.concatenate((table[:, :-1], table[:, 1:]))
+        dst = np.concatenate((table[:, 1:], table[:, :-1]))
+        put("pipeline", src, dst, np.array(volume.pipeline_bytes))
+    table = groups["expert"]
+    if degrees.expert > 1 and float(volume.expert_pair_bytes.sum()) > 0:
+        src = np.repeat(table, degrees.expert - 1, axis=1)
+        turn = np.arange(degrees.expert)[:, None] + np.arange(1, degrees.expert)[None, :]
+        dst = table[:, (turn % degrees.expert).ravel()]
+        put("expert", src, dst, volume.expert_pair_bytes[src // per_stage])
+    return out
+
+
+def _ring_bytes(size: F64, members: int) -> F64:
+    """Return what a rank of an all-reduce ring sends."""
+    sent: F64 = 2.0 * (members - 1) / members * size
+    return sent
+
+
+def plan_job(job: Job, nodes: I32, fabric: Fabric, design: Design, catalog: Catalog) -> JobPlan:
+    """Return a job's plan on given GPU nodes, without stragglers; its tasks start at ``job.start``.
+
+    A collective job runs ``iterations`` times, a model job as many training steps, each starting
+    when the one before is over on all ranks.
+
+    Raises:
+        InputError: an algorithm, degree or model that does not fit.
+    """
+    if job.model is not None:
+        return _plan_training(job, nodes, fabric, design, catalog)
+    if job.collective is None or job.size is None:
+        raise InputError(
+            f"job {job.name}: needs 'collective' with 'size', or 'model'; give one of the two"
+        )
+    algorithm = require_algorithm(job.collective, job.algorithm)
+    comm = Communicator.from_fabric(fabric, nodes, channels=job.channels)
+    builder = TrafficBuilder()
+    after: list[int] = []
+    name = f"{job.name}/{job.collective.value}/{algorithm.value}"
+    for iteration in range(job.iterations):
+        label = f"{name}#{iteration}"
+        after = [builder.barrier(after, label=label)] if len(after) > 1 else after
+        after = append_collective(
+            builder,
+            comm,
+            job.collective,
+            job.size,
+            algorithm=algorithm,
+            options=_options(design),
+            label=label,
+            after=after,
+        )
+    return JobPlan(
+        job,
+        nodes,
+        _started(builder.build(), job.start),
+        _COLLECTIVE_NOTES if job.iterations > 1 else _COLLECTIVE_NOTES[:1],
+        op=job.collective,
+        algorithm=algorithm,
+        size_bytes=job.size,
+    )
+
+
+_COLLECTIVE_NOTES = (
+    Assumption("reductions", "adding up received data costs no time"),
+    Assumption("iterations", "each starts when the one before is over on every rank"),
+)
+
+
+def _options(design: Design) -> CollectiveOptions:
+    return CollectiveOptions(queue_pairs=design.planes.backend.routing.queue_pairs)
+
+
+def _started(traffic: Traffic, start_s: float) -> Traffic:
+    return replace(traffic, task_start_s=traffic.task_start_s + start_s) if start_s else traffic
+
+
+def _plan_training(
+    job: Job, nodes: I32, fabric: Fabric, design: Design, catalog: Catalog
+) -> JobPlan:
+    degrees = resolve_degrees(job.parallelism, len(nodes), job.name)
+    step = TrainingStep(catalog.model(str(job.model)), degrees, job.micro_batches, job.micro_batch)
+    comm = Communicator.from_fabric(fabric, nodes, channels=1)
+    builder = TrafficBuilder()
+    after: list[int] = []
+    for iteration in range(job.iterations):
+        label = f"{job.name}/step#{iteration}"
+        after = [builder.barrier(after, label=label)] if len(after) > 1 else after
+        after = append_step(
+            builder,
+            comm,
+            step,
+            label=label,
+            after=tuple(after),
+            queue_pairs=design.planes.backend.routing.queue_pairs,
+        )
+    return JobPlan(
+        job,
+        nodes,
+        _started(builder.build(), job.start),
+        STEP_ASSUMPTIONS,
+        degrees=degrees,
+        shares=group_shares(fabric, nodes, step),
+    )
+
+
+def job_traffic(job: Job, built: HasFabric, design: Design, catalog: Catalog) -> Traffic:
+    """Return the traffic of one job of a design as if it were alone, its stragglers included.
+
+    Raises:
+        InputError: a placement, algorithm, degree or model that does not fit.
+    """
+    nodes, _ = place_jobs((job,), built.fabric, design.seed)
+    plan = plan_job(job, nodes[0], built.fabric, design, catalog)
+    return with_stragglers(plan.traffic, built.fabric, design.stragglers)
+
+
+def design_workload(built: HasFabric, design: Design, catalog: Catalog) -> Workload:
+    """Return everything that a design sends: jobs, background and storage traffic, stragglers.
+
+    Raises:
+        InputError: as the parts do.
+    """
+    fabric = built.fabric
+    placed, notes = place_jobs(design.jobs, fabric, design.seed)
+    plans = tuple(
+        plan_job(job, nodes, fabric, design, catalog)
+        for job, nodes in zip(design.jobs, placed, strict=True)
+    )
+    plans = tuple(
+        replace(plan, traffic=with_stragglers(plan.traffic, fabric, design.stragglers))
+        for plan in plans
+    )
+    builder = TrafficBuilder()
+    said: dict[Assumption, None] = dict.fromkeys(notes)
+    for plan in plans:
+        builder.merge(plan.traffic)
+        said.update(dict.fromkeys(plan.assumptions))
+    for entry in design.background:
+        network = network_plane(design, entry.plane)
+        builder.merge(background_traffic(entry, fabric, seed=design.seed, network=network))
+        if isinstance(entry.sizes, str):
+            said[SIZE_TABLES[entry.sizes].assumption] = None
+    for storage in design.storage_traffic:
+        builder.merge(storage_traffic(storage, fabric, servers=design.cluster.storage_servers))
+        said.update(dict.fromkeys(STORAGE_ASSUMPTIONS))
+    return Workload(builder.build(), plans, tuple(said))

@@ -1,0 +1,1 @@
+"""Makes the helpers beside it importable from every test."""

@@ -1,0 +1,218 @@
+"""Bisection against networkx, against itself uncollapsed, and against hand-worked fabrics."""
+
+import time
+
+import networkx as nx
+import numpy as np
+import pytest
+from _tiny import G, clos, random_graph, three_tier
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from railweave.fabric import _maxflow
+from railweave.fabric._arrays import PlaneId
+from railweave.fabric._maxflow import collapse, max_flow
+from railweave.fabric.bisection import bisection, halving_model
+
+BACK = PlaneId.BACKEND
+T = 1e12
+
+
+def reference(fabric, network, side):
+    """Max flow by networkx over every single link, endpoints and all."""
+    graph = nx.DiGraph()
+    usable = fabric.usable_bps
+
+    def add(a, b, bps):
+        known = graph.get_edge_data(a, b, {"capacity": 0})["capacity"]
+        graph.add_edge(a, b, capacity=known + bps)
+
+    graph.add_nodes_from(("source", "sink"))
+    for link in range(fabric.n_links):
+        if fabric.link_plane[link] == BACK and link // 2 in set(network.trunk_duplex.tolist()):
+            add(int(fabric.link_src[link]), int(fabric.link_dst[link]), int(usable[link]))
+    ends = zip(network.host_duplex, network.host_switch, side, strict=True)
+    for i, (duplex, leaf, s) in enumerate(ends):
+        node, bps = int(network.switch[leaf]), int(usable[2 * duplex])
+        if s == 0:
+            graph.add_edge("source", ("end", i))
+            add(("end", i), node, bps)
+        elif s == 1:
+            add(node, ("end", i), bps)
+            graph.add_edge(("end", i), "sink")
+    return nx.maximum_flow_value(graph, "source", "sink")
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    switches=st.integers(1, 6),
+    servers=st.integers(2, 8),
+    extra=st.integers(0, 6),
+    lost=st.integers(0, 6),
+)
+def test_equals_networkx_on_random_fabrics_with_failures(seed, switches, servers, extra, lost):
+    rng = np.random.default_rng(seed)
+    fabric = random_graph(rng, switches=switches, servers=servers, extra=extra)
+    gone = rng.choice(fabric.n_links // 2, size=min(lost, fabric.n_links // 2), replace=False)
+    narrowed = fabric.without(duplex=gone.tolist())
+    model = halving_model(fabric, BACK)
+    assert model.halvings
+    for halving in model.halvings:
+        expected = reference(narrowed, model.network, halving.side)
+        for collapsing in (None, True, False):
+            got = model.flow_bps(halving, narrowed.link_up, collapsing=collapsing)
+            assert got == expected
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), lost=st.integers(0, 5), dual=st.booleans())
+def test_equals_networkx_on_clos_fabrics_with_failures(seed, lost, dual):
+    rng = np.random.default_rng(seed)
+    fabric = clos(servers=5, gpus=2, per_leaf=2, rails=True, spines=2, uplinks=2, dual=dual)
+    gone = rng.choice(fabric.n_links // 2, size=lost, replace=False)
+    spine = fabric.switches(BACK, 2)[: int(rng.integers(0, 2))]
+    narrowed = fabric.without(duplex=gone.tolist(), nodes=spine)
+    model = halving_model(fabric, BACK)
+    for halving in model.halvings:
+        expected = reference(narrowed, model.network, halving.side)
+        assert model.flow_bps(halving, narrowed.link_up, collapsing=True) == expected
+        assert model.flow_bps(halving, narrowed.link_up) == expected
+
+
+def test_collapsing_shrinks_a_regular_fabric_to_a_few_classes():
+    fabric = three_tier(pods=4, leaves=8, spines=8, cores=16, per_leaf=8)
+    model = halving_model(fabric, BACK)
+    source, target, group = model.network.arcs
+    capacity = model.network.group_capacity(fabric.link_up)[group]
+    first = model.halvings[0]
+    sides = [model.network.host_capacity(fabric.link_up, first.side == s) for s in (0, 1)]
+    classes = collapse((source, target, capacity), sides[0], sides[1])
+    assert classes is not None
+    assert int(classes.max()) + 1 == 5  # leaves and spines of either half, and the cores
+
+
+def test_a_partition_that_is_not_equitable_is_refused():
+    source, target = np.array([0, 1, 1, 2, 2, 3]), np.array([1, 0, 2, 1, 3, 2])
+    arcs = (source, target, np.ones(6, dtype=np.int64))
+    assert not _maxflow._is_equitable(arcs, np.zeros(4, dtype=np.int64))
+    assert not _maxflow._is_equitable(arcs, np.array([0, 1, 1, 1]))
+    assert _maxflow._is_equitable(arcs, np.array([0, 1, 1, 0]))
+
+
+def test_non_blocking_fabric_has_half_the_host_bandwidth():
+    fabric = clos(servers=16, gpus=8, per_leaf=8, rails=True, spines=4, uplinks=2)
+    result = bisection(fabric)
+    assert result.bps == 25.6 * T
+    assert result.fraction == 1.0
+    assert result.exact
+
+
+def test_oversubscription_shows_and_the_worst_is_named():
+    fabric = clos(servers=16, per_leaf=8, spines=2)
+    result = bisection(fabric)
+    assert result.bps == 0.8 * T
+    assert result.cut == "servers: first | second half"
+    flows = {cut.name: cut.bps for cut in result.cuts}
+    # Half of every leaf on either side: what stays under a leaf needs no uplink.
+    assert flows["servers: even | odd"] == 3.2 * T
+
+
+def test_dead_spine_and_dead_leaf():
+    fabric = clos(servers=16, gpus=8, per_leaf=8, rails=True, spines=4, uplinks=2)
+    model = halving_model(fabric)
+    spine = fabric.without(nodes=fabric.switches(BACK, 2)[:1])
+    assert bisection(spine, model=model).bps == 19.2 * T
+    leaf = fabric.without(nodes=fabric.switches(BACK, 1)[:1])
+    assert bisection(leaf, model=model).bps == 56 * 400 * G
+
+
+def test_three_tiers_with_thin_cores_are_cut_between_the_pods():
+    fabric = three_tier(pods=4, leaves=4, spines=4, cores=4, per_leaf=4)
+    result = bisection(fabric)
+    assert result.bps == 2 * 4 * 400 * G
+    assert {"servers: first | second half", "pods: even | odd"} <= {
+        cut.name for cut in result.cuts if cut.bps == result.bps
+    }
+
+
+def test_separate_planes_add_up_and_are_not_a_cut():
+    fabric = clos(servers=4, gpus=2, per_leaf=2, rails=True, spines=2, planes=2)
+    result = bisection(fabric)
+    assert len(result.by_subplane) == 2
+    assert sum(result.by_subplane) == result.bps == 3.2 * T
+    names = {cut.name: cut for cut in result.cuts}
+    split = names.get("planes: first | second half") or names["leaves: first | second half"]
+    assert not split.counted
+    assert "crosses inside servers" in split.note
+
+
+def test_rail_only_counts_server_halves_within_rails():
+    fabric = clos(servers=4, gpus=4, per_leaf=4, rails=True, spines=0)
+    result = bisection(fabric)
+    assert result.bps == 2 * 4 * 400 * G
+    assert any(cut.bps == 0 and not cut.counted for cut in result.cuts)
+
+
+def test_unequal_sides_are_shown_but_not_counted():
+    fabric = clos(servers=12, per_leaf=4, spines=8)
+    result = bisection(fabric)
+    pods = next(cut for cut in result.cuts if cut.name == "leaves: first | second half")
+    assert not pods.counted
+    assert "not a halving" in pods.note
+    assert result.bps == 6 * 400 * G
+
+
+def test_halvings_stay_those_of_the_intact_fabric():
+    fabric = clos(servers=8, per_leaf=2, spines=2)
+    model = halving_model(fabric)
+    dead = fabric.without(nodes=fabric.nics(BACK)[:4])
+    assert bisection(dead, model=model).bps == 0.0
+    assert bisection(fabric, model=model).bps > 0
+
+
+def test_degraded_links_of_odd_speed_stay_exact():
+    fabric = clos(servers=4, per_leaf=2, spines=2)
+    trunk = halving_model(fabric).network.trunk_duplex[:1]
+    slow = fabric.with_capacity({int(trunk[0]): 0.25})
+    assert bisection(slow).bps == 500 * G
+    odd = fabric.with_capacity({int(trunk[0]): 1 / 3})
+    result = bisection(odd)
+    assert not result.exact
+    assert result.bps == pytest.approx(400 * G * 4 / 3, abs=1)
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data(), n=st.integers(2, 6), large=st.booleans())
+def test_solver_beyond_32_bits_agrees_with_networkx(data, n, large):
+    top = 2**45 if large else 50
+    arcs = data.draw(
+        st.lists(
+            st.tuples(st.integers(0, n - 1), st.integers(0, n - 1), st.integers(1, top)),
+            max_size=14,
+        )
+    )
+    arcs = [(a, b, c) for a, b, c in arcs if a != b]
+    graph = nx.DiGraph()
+    graph.add_nodes_from(range(n))
+    for a, b, c in arcs:
+        known = graph.get_edge_data(a, b, {"capacity": 0})["capacity"]
+        graph.add_edge(a, b, capacity=known + c)
+    columns = np.array(arcs, dtype=np.int64).reshape(-1, 3).T
+    got = max_flow(n, (columns[0], columns[1], columns[2]), 0, n - 1)
+    assert got == nx.maximum_flow_value(graph, 0, n - 1)
+
+
+def test_24576_gpus_take_moments():
+    fabric = three_tier(pods=8, leaves=192, spines=16, cores=32, per_leaf=16)
+    assert len(fabric.gpus) == 24_576
+    start = time.perf_counter()
+    result = bisection(fabric)
+    taken = time.perf_counter() - start
+    assert result.bps == 4 * 16 * 2 * 400 * G
+    assert taken < 4
+
+
+def test_a_single_server_has_nothing_to_cut():
+    result = bisection(clos(servers=1, gpus=1, per_leaf=1, spines=0))
+    assert (result.bps, result.cut, result.cuts, result.fraction) == (0.0, "", (), 1.0)

@@ -1,0 +1,99 @@
+"""Slow, plain references the flow engine is held against."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+
+
+def max_min(capacity, rows, caps=None):
+    """Progressive filling in exact fractions; `rows[v]` is a list of (link, weight)."""
+    n = len(rows)
+    cap = {("link", i): Fraction(c) for i, c in enumerate(capacity)}
+    use = [{} for _ in range(n)]
+    for v, row in enumerate(rows):
+        for link, weight in row:
+            key = ("link", link)
+            use[v][key] = use[v].get(key, Fraction(0)) + Fraction(weight)
+        if caps is not None:
+            cap["own", v] = Fraction(caps[v])
+            use[v]["own", v] = Fraction(1)
+        use[v] = {k: w for k, w in use[v].items() if w}
+    rate = [None if use[v] else float("inf") for v in range(n)]
+    while True:
+        weight = {}
+        for v in range(n):
+            if rate[v] is None:
+                for key, w in use[v].items():
+                    weight[key] = weight.get(key, Fraction(0)) + w
+        if not weight:
+            return np.array([float(r) for r in rate])
+        level = min(cap[key] / w for key, w in weight.items())
+        tight = {key for key, w in weight.items() if cap[key] / w == level}
+        for v in range(n):
+            if rate[v] is None and tight & use[v].keys():
+                rate[v] = level
+                for key, w in use[v].items():
+                    cap[key] -= w * level
+
+
+def csr(rows):
+    ptr = np.zeros(len(rows) + 1, dtype=np.int64)
+    np.cumsum([len(r) for r in rows], out=ptr[1:])
+    link = np.array([x for r in rows for x, _ in r], dtype=np.int32)
+    weight = np.array([w for r in rows for _, w in r], dtype=float)
+    return ptr, link, weight
+
+
+def simulate(capacity, rows, sizes, latency, task_of, start, delay, deps):
+    """Event by event, every rate from scratch; one flow a task at most. Times of sent/delivered.
+
+    `deps[t]` lists (task, kind); kind 0 waits for delivery, 1 for the last byte sent.
+    """
+    tasks = len(start)
+    flow_of = {t: f for f, t in enumerate(task_of)}
+    sent, done = [None] * tasks, [None] * tasks
+    left, begun, now = {}, set(), 0.0
+
+    def begin_at(t):
+        times = [start[t]]
+        for d, kind in deps[t]:
+            at = sent[d] if kind else done[d]
+            if at is None:
+                return None
+            times.append(at)
+        return max(times) + delay[t]
+
+    while any(d is None for d in done):
+        again = True
+        while again:
+            again = False
+            for t in range(tasks):
+                at = begin_at(t)
+                if t in begun or at is None or at > now * (1 + 1e-12):
+                    continue
+                begun.add(t)
+                f = flow_of.get(t)
+                if f is None or sizes[f] == 0 or not rows[f]:
+                    sent[t] = at
+                    done[t] = at + (latency[f] if f is not None else 0.0)
+                    again = True
+                else:
+                    left[f] = sizes[f]
+        active = sorted(left)
+        rates = max_min(capacity, [rows[f] for f in active]) if active else []
+        ends = [now + left[f] / r if r > 0 else np.inf for f, r in zip(active, rates, strict=True)]
+        pending = [begin_at(t) for t in range(tasks) if t not in begun]
+        nxt = min([*ends, *(p for p in pending if p is not None)], default=np.inf)
+        if nxt == np.inf:
+            break
+        for f, r, e in zip(active, rates, ends, strict=True):
+            if e <= nxt * (1 + 1e-12):
+                t = task_of[f]
+                sent[t], done[t] = nxt, nxt + latency[f]
+                del left[f]
+            else:
+                left[f] -= r * (nxt - now)
+        now = nxt
+    return np.array(sent, dtype=float), np.array(done, dtype=float)
