@@ -17,25 +17,28 @@ struct Scan {
 
 // The own group is excluded by its level being 0 during the scan. A fixed number of lanes keeps
 // the order of additions, and with it every bit of the sum, the same on every machine.
-Scan scan_slots(const std::int32_t* group, const double* weight, std::int64_t n,
-                const double* level) {
+template <bool kWeighted>
+Scan scan_slots(const Slot* slot, const double* weights, std::int64_t n, const double* level) {
+  const auto weight = [=](std::int64_t i) {
+    return kWeighted ? weights[i] : static_cast<double>(slot[i].count);
+  };
   double s0 = 0.0, s1 = 0.0, s2 = 0.0, s3 = 0.0, m0 = 0.0, m1 = 0.0, m2 = 0.0, m3 = 0.0;
   std::int64_t i = 0;
   for (; i + 4 <= n; i += 4) {
-    const double a = level[group[i]], b = level[group[i + 1]];
-    const double c = level[group[i + 2]], d = level[group[i + 3]];
-    s0 += weight[i] * a;
-    s1 += weight[i + 1] * b;
-    s2 += weight[i + 2] * c;
-    s3 += weight[i + 3] * d;
+    const double a = level[slot[i].group], b = level[slot[i + 1].group];
+    const double c = level[slot[i + 2].group], d = level[slot[i + 3].group];
+    s0 += weight(i) * a;
+    s1 += weight(i + 1) * b;
+    s2 += weight(i + 2) * c;
+    s3 += weight(i + 3) * d;
     m0 = a > m0 ? a : m0;
     m1 = b > m1 ? b : m1;
     m2 = c > m2 ? c : m2;
     m3 = d > m3 ? d : m3;
   }
   for (; i < n; ++i) {
-    const double a = level[group[i]];
-    s0 += weight[i] * a;
+    const double a = level[slot[i].group];
+    s0 += weight(i) * a;
     m0 = a > m0 ? a : m0;
   }
   return {(s0 + s1) + (s2 + s3), std::max(std::max(m0, m1), std::max(m2, m3))};
@@ -48,20 +51,6 @@ void Solver::mark(std::int32_t link) {
   high_ = std::max(high_, rank_[link]);
 }
 
-// The next link in order is likely to be next in turn, and its slots are seldom in the first cache.
-void Solver::prefetch(std::int32_t link) const {
-  const std::int64_t begin = slice_[link], n = slots_[link];
-  const auto* groups = reinterpret_cast<const char*>(slot_group_.data() + begin);
-  const auto* weights = reinterpret_cast<const char*>(slot_weight_.data() + begin);
-  for (std::int64_t at = 0; at < n * 4; at += 64) __builtin_prefetch(groups + at);
-  for (std::int64_t at = 0; at < n * 8; at += 64) __builtin_prefetch(weights + at);
-  if (use_adjacent_) {
-    const auto* row = reinterpret_cast<const char*>(adjacent_.data() +
-                                                    static_cast<std::size_t>(link) * words_);
-    for (std::size_t at = 0; at < words_ * 8; at += 64) __builtin_prefetch(row + at);
-  }
-}
-
 // The dirty link of lowest rank; -1 when none is left.
 std::int32_t Solver::next_dirty() {
   for (;;) {
@@ -71,7 +60,6 @@ std::int32_t Solver::next_dirty() {
       const std::uint64_t bit = std::uint64_t{1} << (link & 63);
       if ((word & bit) == 0) continue;
       word &= ~bit;
-      if (low_ < high_) prefetch(order_[low_ + 1]);
       return link;
     }
     high_ = -1;
@@ -91,7 +79,9 @@ void Solver::clear_dirty() {
 }
 
 void Solver::mark_downstream(std::int32_t link) {
-  if (use_adjacent_ && static_cast<std::size_t>(group_count_[link]) * 4 > words_) {
+  // Walking reads each crossing of the link to find its own members, then their rows.
+  const std::int64_t walk = count_[link] + 8 * static_cast<std::int64_t>(group_count_[link]);
+  if (use_adjacent_ && walk > static_cast<std::int64_t>(words_)) {
     const std::uint64_t* row = adjacent_.data() + static_cast<std::size_t>(link) * words_;
     std::uint64_t* dirty = dirty_.data();
     for (std::size_t i = 0, n = words_; i < n; ++i) dirty[i] |= row[i];
@@ -100,7 +90,7 @@ void Solver::mark_downstream(std::int32_t link) {
   }
   const std::int64_t begin = slice_[link], end = begin + count_[link];
   for (std::int64_t e = begin; e < end; ++e) {
-    if (slot_group_[begin + entry_slot_[e]] != link) continue;
+    if (slot_[begin + entry_slot_[e]].group != link) continue;
     const std::int32_t var = crossing_var_[entry_crossing_[e]];
     for (auto i = rows_.ptr[var]; i < rows_.ptr[var + 1]; ++i)
       if (rows_.link[i] != link) mark(rows_.link[i]);
@@ -110,19 +100,20 @@ void Solver::mark_downstream(std::int32_t link) {
 // The level x at which sum of w * min(x, present rate) over the crossings fills the link; the own
 // group counts as unbounded. Newton on a concave function from the left: finite and monotone.
 double Solver::water_level(std::int32_t link, double start) const {
-  const std::int32_t* group = slot_group_.data() + slice_[link];
-  const double* weight = slot_weight_.data() + slice_[link];
+  const Slot* slot = slot_.data() + slice_[link];
+  const double* weights = weighted_ ? slot_weight_.data() + slice_[link] : nullptr;
+  const auto weight = [=](std::int32_t i) { return weights ? weights[i] : slot[i].count; };
   const std::int32_t n = slots_[link];
   double total = 0.0;
-  for (std::int32_t i = 0; i < n; ++i) total += weight[i];
+  for (std::int32_t i = 0; i < n; ++i) total += weight(i);
   double x = std::max(start, capacity_[link] / total);
   for (;;) {
     double sum = 0.0, open = 0.0;
     for (std::int32_t i = 0; i < n; ++i) {
-      const double v = level_[group[i]];
-      const bool free = group[i] == link || v > x;
-      sum += free ? 0.0 : weight[i] * v;
-      open += free ? weight[i] : 0.0;
+      const double v = level_[slot[i].group];
+      const bool free = slot[i].group == link || v > x;
+      sum += free ? 0.0 : weight(i) * v;
+      open += free ? weight(i) : 0.0;
     }
     if (open == 0.0) return x;
     const double next = (capacity_[link] - sum) / open;
@@ -137,7 +128,7 @@ void Solver::take_faster(std::int32_t link, double level) {
   const double bar = level * (1.0 + kSame);
   taken_.clear();
   for (std::int64_t e = begin; e < end; ++e) {
-    const std::int32_t group = slot_group_[begin + entry_slot_[e]];
+    const std::int32_t group = slot_[begin + entry_slot_[e]].group;
     if (group != link && level_[group] > bar)
       taken_.push_back(crossing_var_[entry_crossing_[e]]);
   }
@@ -168,8 +159,11 @@ void Solver::visit(std::int32_t link) {
   }
   const double old = level_[link];
   level_[link] = 0.0;
-  const Scan scan = scan_slots(slot_group_.data() + slice_[link],
-                               slot_weight_.data() + slice_[link], slots_[link], level_.data());
+  const Slot* slots = slot_.data() + slice_[link];
+  const Scan scan =
+      weighted_ ? scan_slots<true>(slots, slot_weight_.data() + slice_[link], slots_[link],
+                                   level_.data())
+                : scan_slots<false>(slots, nullptr, slots_[link], level_.data());
   level_[link] = old;
   const double weight = own_weight_[link];
   const double room = capacity_[link] - scan.sum;

@@ -69,8 +69,8 @@ class Sim {
   void flow_sent(std::int32_t flow, double at);
   void task_done(std::int32_t task);
   void start_due(double limit);
-  void complete_due(double first);
-  double accept_window(double first);
+  bool complete_due(double next, double until);
+  void gather_window(double first);
   void resolve(double horizon, Interrupt& interrupt);
   void finish_coupled(double limit);
   double next_plain();
@@ -104,7 +104,7 @@ class Sim {
   std::vector<std::int32_t> coupled_of_task_, running_coupled_;
 
   double now_ = 0.0, last_finish_ = 0.0, bytes_total_ = 0.0, delivered_at_once_ = 0.0;
-  double coupled_delivered_ = 0.0;
+  double coupled_delivered_ = 0.0, window_end_ = 0.0;
   std::int64_t events_ = 0, tasks_left_ = 0;
   bool changed_ = false, finished_ = false;
 };

@@ -6,18 +6,17 @@
 namespace railweave::flow {
 
 std::int32_t Solver::slot_for(std::int32_t link, std::int32_t group) {
-  const std::int32_t* groups = slot_group_.data() + slice_[link];
+  const Slot* slots = slot_.data() + slice_[link];
   const std::int32_t n = slots_[link];
   const std::int32_t nobody = links_ + 1;
   std::int32_t vacant = n;
   for (std::int32_t s = 0; s < n; ++s) {
-    if (groups[s] == group) return s;
-    if (groups[s] == nobody) vacant = s;
+    if (slots[s].group == group) return s;
+    if (slots[s].group == nobody) vacant = s;
   }
   const std::int64_t at = slice_[link] + vacant;
-  slot_group_[at] = group;
-  slot_count_[at] = 0;
-  slot_weight_[at] = 0.0;
+  slot_[at] = {group, 0};
+  if (weighted_) slot_weight_[at] = 0.0;
   if (vacant == n) ++slots_[link];
   ++slots_used_[link];
   set_adjacent(group, link, true);
@@ -29,23 +28,25 @@ void Solver::enter_slot(std::int32_t link, std::int32_t group, std::int64_t entr
   const std::int32_t slot = slot_for(link, group);
   const std::int64_t at = slice_[link] + slot;
   entry_slot_[entry] = slot;
-  ++slot_count_[at];
-  slot_weight_[at] += weight;
-  if (group == link) own_weight_[link] = slot_weight_[at];
+  ++slot_[at].count;
+  if (weighted_) slot_weight_[at] += weight;
+  if (group == link) own_weight_[link] = weighted_ ? slot_weight_[at] : slot_[at].count;
 }
 
 void Solver::leave_slot(std::int32_t link, std::int64_t entry, double weight) {
   const std::int64_t at = slice_[link] + entry_slot_[entry];
-  const std::int32_t group = slot_group_[at];
-  slot_weight_[at] -= weight;
-  if (--slot_count_[at] == 0) {
-    slot_weight_[at] = 0.0;  // exactly, whatever rounding the weights left
-    slot_group_[at] = links_ + 1;
+  const std::int32_t group = slot_[at].group;
+  if (weighted_) slot_weight_[at] -= weight;
+  if (--slot_[at].count == 0) {
+    if (weighted_) slot_weight_[at] = 0.0;  // exactly, whatever rounding the weights left
+    slot_[at].group = links_ + 1;
     --slots_used_[link];
     set_adjacent(group, link, false);
-    while (slots_[link] > 0 && slot_count_[slice_[link] + slots_[link] - 1] == 0) --slots_[link];
+    while (slots_[link] > 0 && slot_[slice_[link] + slots_[link] - 1].count == 0) --slots_[link];
+    if (group == link) own_weight_[link] = 0.0;
+    return;
   }
-  if (group == link) own_weight_[link] = slot_weight_[at];
+  if (group == link) own_weight_[link] = weighted_ ? slot_weight_[at] : slot_[at].count;
 }
 
 void Solver::set_adjacent(std::int32_t group, std::int32_t link, bool on) {
@@ -69,7 +70,7 @@ void Solver::relabel(std::int32_t var, std::int32_t link) {
 void Solver::rebuild_slots(std::int32_t link) {
   const std::int64_t begin = slice_[link];
   for (std::int32_t s = 0; s < slots_[link]; ++s)
-    if (slot_count_[begin + s] > 0) set_adjacent(slot_group_[begin + s], link, false);
+    if (slot_[begin + s].count > 0) set_adjacent(slot_[begin + s].group, link, false);
   std::int32_t n = 0;
   own_weight_[link] = 0.0;
   for (std::int64_t e = begin, end = begin + count_[link]; e < end; ++e) {
@@ -77,20 +78,19 @@ void Solver::rebuild_slots(std::int32_t link) {
     std::int32_t& slot = slot_of_group_[group];
     if (slot < 0) {
       slot = n++;
-      slot_group_[begin + slot] = group;
-      slot_count_[begin + slot] = 0;
-      slot_weight_[begin + slot] = 0.0;
+      slot_[begin + slot] = {group, 0};
+      if (weighted_) slot_weight_[begin + slot] = 0.0;
     }
     entry_slot_[e] = slot;
-    ++slot_count_[begin + slot];
-    slot_weight_[begin + slot] += weight_of(entry_crossing_[e]);
+    ++slot_[begin + slot].count;
+    if (weighted_) slot_weight_[begin + slot] += weight_of(entry_crossing_[e]);
   }
   slots_[link] = slots_used_[link] = n;
   for (std::int32_t s = 0; s < n; ++s) {
-    const std::int32_t group = slot_group_[begin + s];
-    slot_of_group_[group] = -1;
-    set_adjacent(group, link, true);
-    if (group == link) own_weight_[link] = slot_weight_[begin + s];
+    const Slot& slot = slot_[begin + s];
+    slot_of_group_[slot.group] = -1;
+    set_adjacent(slot.group, link, true);
+    if (slot.group == link) own_weight_[link] = weighted_ ? slot_weight_[begin + s] : slot.count;
   }
 }
 

@@ -27,9 +27,8 @@ Solver::Solver(Rows rows, std::vector<double> capacity)
   count_.assign(n, 0);
   entry_crossing_.resize(nnz);
   entry_slot_.resize(nnz);
-  slot_group_.resize(nnz);
-  slot_count_.resize(nnz);
-  slot_weight_.resize(nnz);
+  slot_.resize(nnz);
+  if (weighted_) slot_weight_.resize(nnz);
   slots_.assign(n, 0);
   slots_used_.assign(n, 0);
   slot_of_group_.assign(n + 1, -1);

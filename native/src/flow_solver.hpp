@@ -27,6 +27,11 @@ struct Completion {
   std::int32_t group;
 };
 
+// Crossings of one link by variables of one group. Two 32-bit halves: a visit reads both at once.
+struct Slot {
+  std::int32_t group, count;
+};
+
 class Solver {
  public:
   Solver(Rows rows, std::vector<double> capacity);
@@ -90,7 +95,6 @@ class Solver {
   void mark_downstream(std::int32_t link);
   void mark(std::int32_t link);
   std::int32_t next_dirty();
-  void prefetch(std::int32_t link) const;
   void clear_dirty();
 
   void fill_all(Interrupt& interrupt);
@@ -115,8 +119,8 @@ class Solver {
   // What a visit reads: the crossings of a link summed by group, one slot a group. Slots keep
   // their place (freed ones have weight 0 and a group of level 0) and live in the link's slice.
   std::vector<std::int32_t> slots_, slots_used_;
-  std::vector<std::int32_t> slot_group_, slot_count_;
-  std::vector<double> slot_weight_, own_weight_;
+  std::vector<Slot> slot_;
+  std::vector<double> slot_weight_, own_weight_;  // slot_weight_ only if some weight is not 1
 
   // Groups, one a link; index links_ holds variables not placed yet, at an endless level.
   std::vector<double> level_, clock_, since_, finish_, use_, peak_;

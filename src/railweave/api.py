@@ -12,7 +12,13 @@ from railweave.design import load_design, parse_design
 from railweave.fabric import Fabric
 
 if TYPE_CHECKING:
-    from railweave.design.models import Algorithm, Collective, Design, PlacementName, RoutingScheme
+    from railweave.design.models import (
+        Algorithm,
+        Collective,
+        Design,
+        PlacementName,
+        RoutingScheme,
+    )
     from railweave.engine.result import Result
     from railweave.fabric.build import BuiltFabric
     from railweave.fabric.failures import MonteCarlo, WhatIf
@@ -64,7 +70,7 @@ class LoadedDesign:
         """Size and build every plane. Raises SizingError where that cannot be."""
         from railweave.fabric.build import build_fabric
 
-        return BuiltDesign(self.document, build_fabric(self.design, self.document.catalog))
+        return BuiltDesign(self.document, build_fabric(self.design, self.document.catalog, self.document.folder))
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +136,10 @@ class BuiltDesign:
         from railweave.fabric.planes import compile_planes
 
         return compile_planes(
-            self.document, self.built, scheme=scheme, seed=self.design.seed if seed is None else seed
+            self.document,
+            self.built,
+            scheme=scheme,
+            seed=self.design.seed if seed is None else seed,
         )
 
     def workload(self, seed: int | None = None) -> Workload:
@@ -155,6 +164,56 @@ class BuiltDesign:
         return simulate(
             self.fabric, self.workload(seed).traffic, self.routing(routing, seed), engine, **options
         )
+
+    def collective(
+        self,
+        operation: Collective,
+        size_bytes: int,
+        *,
+        ranks: int | None = None,
+        algorithm: Algorithm | None = None,
+        placement: PlacementName | None = None,
+        engine: str = "flow",
+    ) -> JobOutcome:
+        """Run one collective alone on this fabric, in place of the design's own traffic.
+
+        Args:
+            operation: the collective.
+            size_bytes: its size as nccl-tests counts it.
+            ranks: GPUs that take part; all where left out.
+            algorithm: the operation's default where left out.
+            placement: packed where left out.
+            engine: ``"flow"`` or ``"analytic"``.
+
+        Raises:
+            InputError: more ranks than GPUs, or an algorithm that cannot do the operation.
+        """
+        from railweave.design.models import Job
+        from railweave.report.outcomes import job_outcomes, simulate_workload
+
+        job = Job(
+            name="collective",
+            collective=operation,
+            size=size_bytes,
+            algorithm=algorithm,
+            ranks="all" if ranks is None else ranks,
+            **({} if placement is None else {"placement": placement}),
+        )
+        alone = self.design.model_copy(
+            update={"jobs": (job,), "background": (), "storage_traffic": ()}
+        )
+        only = replace(self, document=replace(self.document, design=alone))
+        routing = only.routing()
+        simulated = simulate_workload(
+            only.fabric,
+            only.workload(),
+            routing,
+            engine=engine,
+            tolerance=0.0,
+            progress=_silent,
+            span=(0.0, 1.0),
+        )
+        return job_outcomes(only.fabric, simulated, routing)[0]
 
     def run(
         self,

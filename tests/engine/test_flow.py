@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minifabric import clos
+from minifabric import Mini, clos
 from railweave.design.models import RoutingScheme, RoutingSpec, Transport
 from railweave.engine import simulate
 from railweave.engine.flow import FlowRun, simulate_flow
 from railweave.errors import EngineError, InputError
-from railweave.fabric import LinkLayer, PlaneId
-from railweave.fabric.routing import compile_routing
+from railweave.fabric import LinkLayer, NodeKind, PlaneId
+from railweave.fabric.routing import RoutingSet, compile_routing
 from railweave.fabric.wire import framing, wire_bytes
 from railweave.workload import DELIVERED, Traffic
 
@@ -370,3 +370,37 @@ def test_ctrl_c_ends_a_run():
         signal.signal(signal.SIGALRM, before)
     with pytest.raises(EngineError, match="build it anew"):
         run.advance()
+
+
+def test_streams_of_several_planes_run_together():
+    mini = Mini()
+    planes = (PlaneId.BACKEND, PlaneId.STORAGE)
+    leaf = {p: mini.node(f"leaf{p}", NodeKind.SWITCH, 1, plane=p) for p in planes}
+    ends = {}
+    for k in range(2):
+        gpu = mini.node(f"gpu{k}", NodeKind.GPU, server=k)
+        host = mini.node(f"host{k}", NodeKind.HOST, server=k)
+        for p, node in ((PlaneId.BACKEND, gpu), (PlaneId.STORAGE, host)):
+            nic = mini.node(f"nic{k}{p}", NodeKind.NIC, plane=p, server=k)
+            mini.link(node, nic, 500, LinkLayer.PCIE)
+            mini.link(
+                nic, leaf[p], 400 if p == PlaneId.BACKEND else 100, LinkLayer.HOST_LEAF, plane=p
+            )
+            ends[p, k] = node
+    fabric = mini.build()
+    kinds = {PlaneId.BACKEND: Transport.ROCEV2, PlaneId.STORAGE: Transport.TCP}
+    routing = RoutingSet({p: compile_routing(fabric, p, None, kinds[p]) for p in planes})
+    work = traffic(
+        [ends[p, 0] for p in planes],
+        [ends[p, 1] for p in planes],
+        1e6,
+        stream_plane=np.array(planes, dtype=np.int8),
+    )
+    result = simulate_flow(fabric, work, routing)
+    expected = [
+        float(wire_bytes(1e6, ROCE)) / LINE_BPS,
+        float(wire_bytes(1e6, framing(Transport.TCP))) / (LINE_BPS / 4),
+    ]
+    np.testing.assert_allclose(result.stream_finish_s, expected, rtol=1e-12)
+    with pytest.raises(InputError, match="storage plane, which the design does not have"):
+        simulate_flow(fabric, work, routing.planes[PlaneId.BACKEND])

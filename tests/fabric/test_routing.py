@@ -361,3 +361,33 @@ def test_no_messages_give_no_paths():
     empty = np.zeros(0, dtype=np.int32)
     assert route(fabric).paths(empty, empty).n_flows == 0
     assert RoutingSet.of(route(fabric)).paths(empty, empty).n_messages == 0
+
+
+def test_gpus_without_scale_up_meet_at_their_host():
+    mini = Mini()
+    host = mini.node("host", NodeKind.HOST, server=0)
+    gpus = [mini.node(f"g{k}", NodeKind.GPU, server=0) for k in range(2)]
+    for gpu in gpus:
+        mini.link(gpu, host, 252, LinkLayer.PCIE)
+    fabric = mini.build()
+    paths = route(fabric).paths([gpus[0]], [gpus[1]])
+    check_chains(fabric, paths, [gpus[0]], [gpus[1]])
+    assert paths.link.tolist() == [0, 3]
+    assert paths.plane.tolist() == [-1]
+
+
+def test_dead_pcie_link_is_never_used():
+    fabric, names = clos(servers=2, gpus=1, spines=0, leaves=1, scale_up_gbps=0)
+    a, b = names["server-0:gpu-0"], names["server-1:gpu-0"]
+    pcie = np.flatnonzero((fabric.link_src == a) & (fabric.link_layer == LinkLayer.PCIE))
+    lamed = fabric.without(duplex=[int(pcie[0]) // 2])
+    paths = route(lamed).paths([a, b], [b, a])
+    assert paths.status.tolist() == [PathStatus.NO_NIC] * 2
+    assert len(paths.link) == 0
+
+
+def test_queue_pairs_of_the_traffic_and_of_the_plane():
+    fabric, names = clos()
+    src, dst = [names["server-0:gpu-0"]] * 2, [names["server-1:gpu-1"]] * 2
+    paths = route(fabric, queue_pairs=3).paths(src, dst, queue_pairs=np.array([1, 5]))
+    assert np.diff(paths.first).tolist() == [3, 5]

@@ -394,3 +394,18 @@ def test_racks_there_are_must_hold_the_servers():
     with pytest.raises(SizingError) as caught:
         plan(10, cluster={"servers_per_rack": 2, "racks": 4}, **SUPERPOD)
     assert (caught.value.problem.path, caught.value.problem.nearest) == ("cluster.racks", "5")
+
+
+def test_empty_fields_are_shown_with_what_they_came_to():
+    found = plan(40, **SUPERPOD).worked_out()
+    assert found == {
+        "planes.backend.speed": "400 Gb/s",
+        "planes.backend.uplink_speed": "400 Gb/s",
+        "planes.backend.host_links": "8",
+        "planes.backend.tiers": "2",
+        "planes.backend.min_spines": "1",
+        "planes.backend.scalable_unit": "32",
+        "planes.backend.top_of_rack": "false",
+    }
+    given = plan(40, **SUPERPOD, scalable_unit=20, host_links=8).worked_out()
+    assert not {"planes.backend.scalable_unit", "planes.backend.host_links"} & set(given)

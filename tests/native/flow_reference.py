@@ -6,6 +6,8 @@ from fractions import Fraction
 
 import numpy as np
 
+from railweave import _native
+
 
 def max_min(capacity, rows, caps=None):
     """Progressive filling in exact fractions; `rows[v]` is a list of (link, weight)."""
@@ -46,13 +48,12 @@ def csr(rows):
     return ptr, link, weight
 
 
-def simulate(capacity, rows, sizes, latency, task_of, start, delay, deps):
-    """Event by event, every rate from scratch; one flow a task at most. Times of sent/delivered.
+def simulate(capacity, rows, sizes, latency, *, start, delay, deps):
+    """Event by event, every rate from scratch; task t owns flow t. Times of sent and delivered.
 
     `deps[t]` lists (task, kind); kind 0 waits for delivery, 1 for the last byte sent.
     """
     tasks = len(start)
-    flow_of = {t: f for f, t in enumerate(task_of)}
     sent, done = [None] * tasks, [None] * tasks
     left, begun, now = {}, set(), 0.0
 
@@ -74,13 +75,12 @@ def simulate(capacity, rows, sizes, latency, task_of, start, delay, deps):
                 if t in begun or at is None or at > now * (1 + 1e-12):
                     continue
                 begun.add(t)
-                f = flow_of.get(t)
-                if f is None or sizes[f] == 0 or not rows[f]:
+                if sizes[t] == 0 or not rows[t]:
                     sent[t] = at
-                    done[t] = at + (latency[f] if f is not None else 0.0)
+                    done[t] = at + latency[t]
                     again = True
                 else:
-                    left[f] = sizes[f]
+                    left[t] = sizes[t]
         active = sorted(left)
         rates = max_min(capacity, [rows[f] for f in active]) if active else []
         ends = [now + left[f] / r if r > 0 else np.inf for f, r in zip(active, rates, strict=True)]
@@ -90,10 +90,48 @@ def simulate(capacity, rows, sizes, latency, task_of, start, delay, deps):
             break
         for f, r, e in zip(active, rates, ends, strict=True):
             if e <= nxt * (1 + 1e-12):
-                t = task_of[f]
-                sent[t], done[t] = nxt, nxt + latency[f]
+                sent[f], done[f] = nxt, nxt + latency[f]
                 del left[f]
             else:
                 left[f] -= r * (nxt - now)
         now = nxt
     return np.array(sent, dtype=float), np.array(done, dtype=float)
+
+
+def sim_of(
+    capacity,
+    rows,
+    sizes,
+    *,
+    latency=None,
+    start=None,
+    delay=None,
+    deps=None,
+    task_ptr=None,
+    rounds=None,
+    **more,
+):
+    ptr, link, weight = csr(rows)
+    n = len(rows)
+    task_ptr = np.arange(n + 1) if task_ptr is None else np.array(task_ptr)
+    tasks = len(task_ptr) - 1
+    deps = [[] for _ in range(tasks)] if deps is None else deps
+    dep_ptr, dep_task, dep_kind = csr(deps)
+    return _native.FlowSim(
+        capacity_Bps=np.array(capacity, dtype=float),
+        row_ptr=ptr,
+        row_link=link,
+        row_weight=None if (weight == 1).all() else weight,
+        flow_bytes=np.array(sizes, dtype=float),
+        flow_latency_s=np.zeros(n) if latency is None else np.array(latency, dtype=float),
+        task_flow_ptr=task_ptr.astype(np.int64),
+        task_start_s=np.zeros(tasks) if start is None else np.array(start, dtype=float),
+        task_delay_s=np.zeros(tasks) if delay is None else np.array(delay, dtype=float),
+        dep_ptr=dep_ptr,
+        dep_task=dep_task,
+        dep_kind=dep_kind.astype(np.uint8),
+        task_rounds=np.ones(tasks, dtype=np.int32)
+        if rounds is None
+        else np.array(rounds, dtype=np.int32),
+        **more,
+    )

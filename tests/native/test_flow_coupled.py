@@ -4,28 +4,39 @@ import time
 
 import numpy as np
 import pytest
-from flow_reference import csr
+from flow_reference import csr, sim_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_flow_sim import sim_of
 
 LINK = 100.0
 
 
-def coupled(capacity, rows, chunk, latency, rounds, preds, chunk_delay=None, **more):
-    """`preds[i]` lists (stream, lag)."""
+def coupled(*case):
+    """Case: capacity, rows, chunk, latency, rounds, preds[, chunk delay].
+
+    `preds[i]` lists (stream, lag).
+    """
+    capacity, rows, chunk, latency, rounds, preds, *chunk_delay = case
     ptr, stream, lag = csr(preds)
     return sim_of(
-        capacity, rows, chunk, latency=latency, task_ptr=[0, len(rows)], rounds=[rounds],
-        flow_chunk_delay_s=None if chunk_delay is None else np.array(chunk_delay, dtype=float),
-        pred_ptr=ptr, pred_flow=stream, pred_lag=lag.astype(np.int32), **more,
+        capacity,
+        rows,
+        chunk,
+        latency=latency,
+        task_ptr=[0, len(rows)],
+        rounds=[rounds],
+        flow_chunk_delay_s=np.array(chunk_delay[0], dtype=float) if chunk_delay else None,
+        pred_ptr=ptr,
+        pred_flow=stream,
+        pred_lag=lag.astype(np.int32),
     )
 
 
-def expanded(capacity, rows, chunk, latency, rounds, preds, chunk_delay=None):
+def expanded(*case):
     """Chunk k of stream i is task i * rounds + k."""
+    capacity, rows, chunk, latency, rounds, preds, *chunk_delay = case
     n = len(rows)
-    delay = np.zeros(n) if chunk_delay is None else np.array(chunk_delay)
+    delay = np.array(chunk_delay[0]) if chunk_delay else np.zeros(n)
     deps = []
     for i in range(n):
         for k in range(rounds):
@@ -41,8 +52,8 @@ def expanded(capacity, rows, chunk, latency, rounds, preds, chunk_delay=None):
     )
 
 
-def check_forms_agree(*case, **more):
-    short, long = coupled(*case, **more), expanded(*case, **more)
+def check_forms_agree(*case):
+    short, long = coupled(*case), expanded(*case)
     assert short.advance()
     assert long.advance()
     rounds, n = case[4], len(case[1])
@@ -123,9 +134,7 @@ def test_long_run_skips_its_periodic_part_exactly():
     n, r = 64, 3000
     capacity = [LINK] * n
     capacity[5] = LINK / 3
-    check_forms_agree(
-        capacity, [[(i, 1.0)] for i in range(n)], [10.0] * n, [0.013] * n, r, ring(n)
-    )
+    check_forms_agree(capacity, [[(i, 1.0)] for i in range(n)], [10.0] * n, [0.013] * n, r, ring(n))
 
 
 def test_a_rate_change_midway_recomputes_from_there():
@@ -134,8 +143,15 @@ def test_a_rate_change_midway_recomputes_from_there():
     rows = [[(i, 1.0)] for i in range(n)] + [[(0, 1.0)]]
     ptr, stream, lag = csr([*ring(n), []])
     sim = sim_of(
-        [LINK] * n, rows, [10.0] * n + [100.0], task_ptr=[0, n, n + 1], rounds=[r, 1],
-        start=[0.0, 1.234], pred_ptr=ptr, pred_flow=stream, pred_lag=lag.astype(np.int32),
+        [LINK] * n,
+        rows,
+        [10.0] * n + [100.0],
+        task_ptr=[0, n, n + 1],
+        rounds=[r, 1],
+        start=[0.0, 1.234],
+        pred_ptr=ptr,
+        pred_flow=stream,
+        pred_lag=lag.astype(np.int32),
     )
     assert sim.advance()
     # While the flow is there (100 bytes at half speed: 2 s) stream 0 makes half its progress,
@@ -149,8 +165,15 @@ def test_a_task_held_up_by_latency_leaves_capacity_to_others():
     rows = [[(0, 1.0)], [(1, 1.0)], [(0, 1.0)]]
     ptr, stream, lag = csr([[(1, 1)], [(0, 1)], []])
     sim = sim_of(
-        [LINK, LINK], rows, [10.0, 10.0, 1000.0], latency=[0.9, 0.9, 0.0], task_ptr=[0, 2, 3],
-        rounds=[1000, 1], pred_ptr=ptr, pred_flow=stream, pred_lag=lag.astype(np.int32),
+        [LINK, LINK],
+        rows,
+        [10.0, 10.0, 1000.0],
+        latency=[0.9, 0.9, 0.0],
+        task_ptr=[0, 2, 3],
+        rounds=[1000, 1],
+        pred_ptr=ptr,
+        pred_flow=stream,
+        pred_lag=lag.astype(np.int32),
     )
     sim.advance(until_s=5.0)
     rate = sim.flow_rate_Bps[2]
@@ -173,8 +196,15 @@ def test_a_dependency_waits_for_the_whole_coupled_task():
     rows = [[(0, 1.0)], [(1, 1.0)], [(0, 1.0)]]
     ptr, stream, lag = csr([[(1, 1)], [(0, 1)], []])
     sim = sim_of(
-        [LINK, LINK / 2], rows, [10.0, 10.0, 50.0], task_ptr=[0, 2, 3], rounds=[10, 1],
-        deps=[[], [(0, 0)]], pred_ptr=ptr, pred_flow=stream, pred_lag=lag.astype(np.int32),
+        [LINK, LINK / 2],
+        rows,
+        [10.0, 10.0, 50.0],
+        task_ptr=[0, 2, 3],
+        rounds=[10, 1],
+        deps=[[], [(0, 0)]],
+        pred_ptr=ptr,
+        pred_flow=stream,
+        pred_lag=lag.astype(np.int32),
     )
     assert sim.advance()
     np.testing.assert_allclose(sim.task_start_s, [0.0, 2.0])
@@ -190,8 +220,14 @@ def test_a_predecessor_of_another_task_is_an_error():
     ptr, stream, lag = csr([[(1, 1)], [(1, 1)], []])
     with pytest.raises(ValueError, match="flow 0: predecessor 1 is not in the same task"):
         sim_of(
-            [LINK], [[(0, 1.0)]] * 3, [1, 1, 1], task_ptr=[0, 1, 3], rounds=[2, 2],
-            pred_ptr=ptr, pred_flow=stream, pred_lag=lag.astype(np.int32),
+            [LINK],
+            [[(0, 1.0)]] * 3,
+            [1, 1, 1],
+            task_ptr=[0, 1, 3],
+            rounds=[2, 2],
+            pred_ptr=ptr,
+            pred_flow=stream,
+            pred_lag=lag.astype(np.int32),
         )
 
 

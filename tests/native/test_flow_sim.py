@@ -2,39 +2,11 @@
 
 import numpy as np
 import pytest
-from flow_reference import csr, max_min, simulate
+from flow_reference import csr, max_min, sim_of, simulate
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from railweave import _native
-
-
-def sim_of(capacity, rows, sizes, *, latency=None, start=None, delay=None, deps=None,
-           task_ptr=None, rounds=None, **more):
-    ptr, link, weight = csr(rows)
-    n = len(rows)
-    task_ptr = np.arange(n + 1) if task_ptr is None else np.array(task_ptr)
-    tasks = len(task_ptr) - 1
-    deps = [[] for _ in range(tasks)] if deps is None else deps
-    dep_ptr, dep_task, dep_kind = csr(deps)
-    return _native.FlowSim(
-        capacity_Bps=np.array(capacity, dtype=float),
-        row_ptr=ptr,
-        row_link=link,
-        row_weight=None if (weight == 1).all() else weight,
-        flow_bytes=np.array(sizes, dtype=float),
-        flow_latency_s=np.zeros(n) if latency is None else np.array(latency, dtype=float),
-        task_flow_ptr=task_ptr.astype(np.int64),
-        task_start_s=np.zeros(tasks) if start is None else np.array(start, dtype=float),
-        task_delay_s=np.zeros(tasks) if delay is None else np.array(delay, dtype=float),
-        dep_ptr=dep_ptr,
-        dep_task=dep_task,
-        dep_kind=dep_kind.astype(np.uint8),
-        task_rounds=np.ones(tasks, dtype=np.int32)
-        if rounds is None
-        else np.array(rounds, dtype=np.int32),
-        **more,
-    )
 
 
 @st.composite
@@ -50,9 +22,7 @@ def dags(draw, weighted=False):
     start = [draw(st.sampled_from([0.0, 0.0, 0.5, 2.0])) for _ in range(n)]
     delay = [draw(st.sampled_from([0.0, 0.0, 0.125])) for _ in range(n)]
     deps = [
-        draw(st.lists(st.tuples(st.integers(0, t - 1), st.integers(0, 1)), max_size=2))
-        if t
-        else []
+        draw(st.lists(st.tuples(st.integers(0, t - 1), st.integers(0, 1)), max_size=2)) if t else []
         for t in range(n)
     ]
     return capacity, rows, sizes, latency, start, delay, deps
@@ -62,9 +32,7 @@ def check_against_reference(case):
     capacity, rows, sizes, latency, start, delay, deps = case
     sim = sim_of(capacity, rows, sizes, latency=latency, start=start, delay=delay, deps=deps)
     assert sim.advance()
-    sent, done = simulate(
-        capacity, rows, sizes, latency, range(len(rows)), start, delay, deps
-    )
+    sent, done = simulate(capacity, rows, sizes, latency, start=start, delay=delay, deps=deps)
     np.testing.assert_allclose(sim.task_sent_s, sent, rtol=1e-9)
     np.testing.assert_allclose(sim.task_finish_s, done, rtol=1e-9)
     carried = np.zeros(len(capacity))
@@ -88,9 +56,7 @@ def test_random_weighted_dags_equal_reference(case):
 
 def random_traffic(seed, flows=300, links=40, hops=4):
     rng = np.random.default_rng(seed)
-    rows = [
-        [(int(x), 1.0) for x in rng.choice(links, hops, replace=False)] for _ in range(flows)
-    ]
+    rows = [[(int(x), 1.0) for x in rng.choice(links, hops, replace=False)] for _ in range(flows)]
     capacity = rng.uniform(50, 150, links)
     return capacity, rows, rng.uniform(100, 200, flows), rng.uniform(0, 4, flows)
 

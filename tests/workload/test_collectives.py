@@ -49,6 +49,23 @@ def test_every_rank_gets_every_contribution(op, algorithm, servers, gpus):
     assert holds_enough(op, knowledge(traffic, comm.n), root)
 
 
+@pytest.mark.parametrize(
+    ("op", "algorithm"), [pair for pair in PAIRS if pair[1] in (Algorithm.RING, Algorithm.TREE)]
+)
+@pytest.mark.parametrize("channel", range(4))
+@pytest.mark.parametrize("root", [0, 5])
+def test_every_channel_by_itself_does_the_whole_work(op, algorithm, channel, root):
+    rooted = op in (Collective.BROADCAST, Collective.REDUCE)
+    nodes = np.arange(12, dtype=np.int32)
+    comm = Communicator(nodes, nodes // 4, (nodes - channel) % 4, channels=1)
+    options = CollectiveOptions(root=root if rooted else 0, max_chunks=3)
+    traffic = collective_traffic(op, comm, SIZE, algorithm=algorithm, options=options)
+    assert holds_enough(op, knowledge(traffic, 12), options.root)
+    if rooted:  # between servers the channel keeps to its rail
+        away = traffic.src // 4 != traffic.dst // 4
+        assert set(traffic.src[away] % 4) == set(traffic.dst[away] % 4) == {channel}
+
+
 def test_a_missing_dependency_is_noticed():
     comm = Communicator.flat(4)
     traffic = collective_traffic(AR, comm, SIZE)

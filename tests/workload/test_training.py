@@ -96,7 +96,11 @@ def test_everything_of_a_step_depends_on_everything_before(shape):
 
 def test_the_next_stage_waits_for_the_tensor_group(shape):
     step = TrainingStep(shape, Degrees(2, 1, 2, 1), 1, 1)
-    assert all(known == set(range(4)) for known in knowledge(traffic_of(step), 4))
+    traffic = traffic_of(step)
+    assert all(known == set(range(4)) for known in knowledge(traffic, 4))
+    hop = int(np.flatnonzero((traffic.src == 0) & (traffic.dst == 2))[0])
+    waits = traffic.pred_stream[slice(*traffic.pred_ptr[hop : hop + 2])]
+    assert traffic.src[waits].tolist() == [0, 1]
 
 
 def test_the_next_stage_waits_for_the_experts(catalog):

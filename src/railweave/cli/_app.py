@@ -2,16 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from railweave.cli import build, check, collective, run, schema, simulate
 
-__all__ = ["app"]
+__all__ = ["Silenced", "app"]
+
+
+class Silenced(BaseException):
+    """Carries what Typer would answer itself, without a word, up to our own answer."""
+
+    def __init__(self, cause: BaseException) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
+
+
+class Commands(TyperGroup):
+    """Commands whose Ctrl-C and broken pipes are answered by :func:`railweave.cli.main`."""
+
+    def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 - click's own signature
+        """Run the chosen command."""
+        try:
+            return super().invoke(ctx)
+        except (KeyboardInterrupt, BrokenPipeError) as error:
+            raise Silenced(error) from None
+
 
 app = typer.Typer(
     name="railweave",
+    cls=Commands,
     help="Build, check and simulate GPU-cluster networks from one design file.",
     no_args_is_help=True,
     add_completion=False,

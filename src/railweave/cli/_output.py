@@ -6,20 +6,31 @@ import json
 import math
 import sys
 from collections.abc import Iterable, Sequence
-
-from rich.console import Console
-from rich.table import Table
+from typing import TYPE_CHECKING
 
 from railweave.findings import Finding, Severity
 
-__all__ = ["console", "exit_code", "print_findings", "print_json", "print_table"]
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from railweave.report.page_table import PageTable
+
+__all__ = ["console", "exit_code", "print_findings", "print_json", "print_table", "print_text"]
 
 _STYLE = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
+_GAP = 2
 
 
 def console() -> Console:
     """Return a console on stdout; plain where stdout is not a terminal."""
-    return Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+    from rich.console import Console
+
+    return Console(highlight=False, markup=False, emoji=False)
+
+
+def print_text(text: str, *, style: str = "") -> None:
+    """Print a text; broken at words on a terminal, left as it is where piped."""
+    console().print(text, style=style or None, soft_wrap=not sys.stdout.isatty())
 
 
 def _finite(value: object) -> object:
@@ -35,36 +46,78 @@ def _finite(value: object) -> object:
 
 def print_json(value: object) -> None:
     """Print one JSON document."""
-    sys.stdout.write(json.dumps(_finite(value), indent=2, ensure_ascii=False) + "\n")
+    text = json.dumps(_finite(value), indent=2, ensure_ascii=False, allow_nan=False)
+    sys.stdout.write(text + "\n")
 
 
-def print_table(title: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table; the first column is left-aligned, the others right."""
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
-    for i, name in enumerate(header):
-        table.add_column(name, justify="left" if i == 0 else "right", overflow="fold")
-    for row in rows:
-        table.add_row(*row)
-    console().print(table)
+def _fitting(table: PageTable, width: int) -> list[int]:
+    """Return the columns to show: optional ones go, in their order, until the rest fits."""
+    needed = [
+        max([len(name), *(len(row[i]) for row in table.rows)])
+        for i, name in enumerate(table.header)
+    ]
+    shown = list(range(len(table.header)))
+    for name in table.optional:
+        if sum(needed[i] for i in shown) + _GAP * (len(shown) - 1) <= width:
+            break
+        if name in table.header:
+            shown.remove(table.header.index(name))
+    return shown
+
+
+def print_table(table: PageTable) -> None:
+    """Print a table and its notes; the first column and texts are left-aligned, others right."""
+    from rich.table import Table
+
+    out = console()
+    shown = _fitting(table, out.width)
+    print_text(table.title, style="bold")
+    grid = Table(
+        box=None,
+        pad_edge=False,
+        padding=(0, _GAP, 0, 0),
+    )
+    for i in shown:
+        left = i == 0 or table.header[i] in table.text_columns
+        grid.add_column(table.header[i], justify="left" if left else "right", overflow="fold")
+    for row in table.rows:
+        grid.add_row(*(row[i] for i in shown))
+    out.print(grid)
+    hidden = [name for i, name in enumerate(table.header) if i not in shown]
+    notes = (
+        (*table.notes, f"Wider terminals also show: {', '.join(hidden)}.")
+        if hidden
+        else table.notes
+    )
+    for note in notes:
+        print_text(note, style="dim")
 
 
 def print_findings(findings: Sequence[Finding]) -> None:
     """Print findings, gravest first, with evidence and remedy."""
+    from rich.text import Text
+
     out = console()
+    piped = not sys.stdout.isatty()
     for severity in Severity:
         for finding in findings:
             if finding.severity is severity:
-                out.print(f"[{_STYLE[severity]}]{severity.value}[/] [bold]{finding.id}[/]  {finding.path}")
-                out.print(f"  {finding.message}", markup=False)
+                head = Text.assemble(
+                    (severity.value, _STYLE[severity]),
+                    " ",
+                    (finding.id, "bold"),
+                    f"  {finding.path}",
+                )
+                out.print(head, soft_wrap=piped)
+                print_text(f"  {finding.message}")
                 if finding.evidence:
-                    out.print(f"  evidence: {finding.evidence}", markup=False)
+                    print_text(f"  evidence: {finding.evidence}")
                 if finding.fix:
-                    out.print(f"  fix: {finding.fix}", markup=False)
-    counts = ", ".join(
-        f"{sum(f.severity is s for f in findings)} {s.value}{'s' if s is not Severity.INFO else ''}"
-        for s in Severity
+                    print_text(f"  fix: {finding.fix}")
+    counts = [(s.value, sum(f.severity is s for f in findings)) for s in Severity]
+    print_text(
+        ", ".join(f"{n} {word}{'' if n == 1 or word == 'info' else 's'}" for word, n in counts)
     )
-    out.print(counts)
 
 
 def exit_code(findings: Iterable[Finding], *, strict: bool) -> int:

@@ -3,26 +3,57 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from railweave.cli._options import DesignFile, Fail, Json
-from railweave.cli._output import console, print_findings, print_json, print_table
+from railweave.cli._output import print_findings, print_json, print_table, print_text
+
+if TYPE_CHECKING:
+    from railweave.fabric.summary import BuildSummary
 
 __all__ = ["register"]
+
+MonteCarlo = Annotated[
+    int,
+    typer.Option(
+        "--monte-carlo",
+        min=0,
+        metavar="K",
+        help="Also fail K random switches or links, many times.",
+    ),
+]
+Draws = Annotated[int, typer.Option("--draws", min=1, max=10_000, help="Draws of --monte-carlo.")]
+ShowDefaults = Annotated[
+    bool,
+    typer.Option("--show-defaults", help="Print the whole design with every default, and stop."),
+]
+
+
+def _tell(summary: BuildSummary, *, cables: bool) -> None:
+    from railweave.report.tables import plane_tables
+
+    for number, table in enumerate(plane_tables(summary)):
+        if table.id != "cables" or cables:
+            print_text("") if number else None
+            print_table(table)
+    print_text("")
 
 
 def register(app: typer.Typer) -> None:
     """Add the command to the app."""
 
     @app.command()
-    def build(
+    def build(  # noqa: PLR0917 - the options of a command
         design: DesignFile,
         fail: Fail = None,
-        monte_carlo: Annotated[int, typer.Option("--monte-carlo", min=0, metavar="K", help="Also fail K random switches or links, many times.")] = 0,
-        draws: Annotated[int, typer.Option("--draws", min=1, max=10_000, help="Draws of --monte-carlo.")] = 100,
-        show_defaults: Annotated[bool, typer.Option("--show-defaults", help="Print the whole design with every default, and stop.")] = False,
+        monte_carlo: MonteCarlo = 0,
+        draws: Draws = 100,
+        cables: Annotated[
+            bool, typer.Option("--cables", help="Also print the cable bill, part by part.")
+        ] = False,
+        show_defaults: ShowDefaults = False,
         json: Json = False,
     ) -> None:
         """Build the fabric: counts, cables, capacity, bisection, paths, power.
@@ -48,13 +79,8 @@ def register(app: typer.Typer) -> None:
                 document["monte_carlo"] = draw.to_json()
             print_json(document)
             return
-        from railweave.report.tables import plane_tables
-
-        for table in plane_tables(summary):
-            print_table(table.title, table.header, table.rows)
-            for note in table.notes:
-                console().print(note, style="dim", markup=False)
+        _tell(summary, cables=cables)
         for text in (what_if, draw):
             if text:
-                console().print(text.describe(), markup=False)
+                print_text(text.describe())
         print_findings(failed.built.findings)

@@ -16,7 +16,9 @@ def register(app: typer.Typer) -> None:
     """Add the command to the app."""
 
     @app.command()
-    def check(design: DesignFile, fail: Fail = None, strict: Strict = False, json: Json = False) -> None:
+    def check(
+        design: DesignFile, fail: Fail = None, strict: Strict = False, json: Json = False
+    ) -> None:
         """Check a design: findings with evidence and fix; exit code 1 where one is an error.
 
         Example: railweave check examples/superpod-h100-4su.yaml --strict

@@ -7,8 +7,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from railweave.cli._options import DesignFile, Engine, Fail, Json, Routing, Seed, Strict, Tolerance
-from railweave.cli._output import console, exit_code, print_json
+from railweave.cli._options import (
+    DesignFile,
+    Engine,
+    EngineName,
+    Fail,
+    Json,
+    Routing,
+    Seed,
+    Strict,
+    Tolerance,
+)
+from railweave.cli._output import exit_code, print_json, print_text
 
 if TYPE_CHECKING:
     from railweave.report.record import RunRecord
@@ -18,31 +28,41 @@ __all__ = ["register"]
 
 def _tell(record: RunRecord, report: Path) -> None:
     """Say in a few lines what came out and where it lies."""
+    import math
+
     from railweave.units import format_bits_rate, format_seconds
 
-    out = console()
     plane = record.summary.backend
-    switches = ", ".join(f"{n:,} {tier}" for tier, n in plane.counts.switches)
-    out.print(f"[bold]{record.name}[/]: {plane.counts.servers:,} servers, {plane.counts.gpus:,} GPUs, {switches}")
-    out.print(f"  bisection {format_bits_rate(plane.capacity.bisection_bps)}, host capacity "
-              f"{format_bits_rate(plane.capacity.host_bps)}, {plane.capacity.ecmp_paths:,.0f} equal-cost paths")
+    capacity = plane.capacity
+    switches = ", ".join(f"{n:,} {tier}" for tier, n in plane.counts.switches) or "no switches"
+    print_text(
+        f"{record.name}: {plane.counts.servers:,} servers, {plane.counts.gpus:,} GPUs, {switches}",
+        style="bold",
+    )
+    print_text(
+        f"  bisection {format_bits_rate(capacity.bisection_bps)}, host capacity "
+        f"{format_bits_rate(capacity.host_bps)}, {capacity.ecmp_paths:,.0f} equal-cost paths"
+    )
     for job in record.jobs:
-        busbw = f", busbw {job.busbw_Bps / 1e9:.4g} GB/s" if job.busbw_Bps == job.busbw_Bps else ""
-        out.print(f"  {job.name}: {job.what} over {job.ranks:,} ranks takes {format_seconds(job.time_s)}{busbw}")
-    grave = [finding for finding in record.findings if finding.severity.value != "info"]
-    for finding in grave:
-        out.print(f"  {finding.severity.value}: {finding.id}: {finding.message}", markup=False)
-    out.print(f"Report: {report}", markup=False)
+        takes = f"takes {format_seconds(job.time_s)}" if math.isfinite(job.time_s) else "never ends"
+        busbw = f", busbw {job.busbw_Bps / 1e9:.4g} GB/s" if math.isfinite(job.busbw_Bps) else ""
+        print_text(f"  {job.name}: {job.what} over {job.ranks:,} ranks {takes}{busbw}")
+    for finding in record.findings:
+        if finding.severity.value != "info":
+            print_text(f"  {finding.severity.value}: {finding.id}: {finding.message}")
+    print_text(f"Report: {report}")
 
 
 def register(app: typer.Typer) -> None:
     """Add the command to the app."""
 
     @app.command()
-    def run(
+    def run(  # noqa: PLR0917 - the options of a command
         design: DesignFile,
-        out: Annotated[Path, typer.Option("--out", help="Folder for report.html, result.json and tables.")] = Path("out"),
-        engine: Engine = "flow",
+        out: Annotated[
+            Path, typer.Option("--out", help="Folder for report.html, result.json and tables.")
+        ] = Path("out"),
+        engine: Engine = EngineName.FLOW,
         routing: Routing = None,
         seed: Seed = None,
         tolerance: Tolerance = 0.0,
@@ -56,12 +76,23 @@ def register(app: typer.Typer) -> None:
         """
         from railweave.api import load
         from railweave.cli._progress import progress
+        from railweave.formats.files import require_folder
         from railweave.report.output import record_json, write_outputs
 
-        built = load(design).build().fail(fail or ())
+        loaded = load(design)
+        require_folder(out)
         with progress(quiet=json) as report_step:
-            record = built.run(
-                engine=engine, routing=routing, seed=seed, tolerance=tolerance, progress=report_step
+            report_step("build", 0.02)
+            record = (
+                loaded.build()
+                .fail(fail or ())
+                .run(
+                    engine=engine.value,
+                    routing=routing,
+                    seed=seed,
+                    tolerance=tolerance,
+                    progress=report_step,
+                )
             )
             report_step("report", 0.95)
             report = write_outputs(record, out)

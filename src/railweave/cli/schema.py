@@ -16,7 +16,7 @@ def register(app: typer.Typer) -> None:
     def schema() -> None:
         """Print the JSON Schema of design files.
 
-        Example: railweave schema > railweave.schema.json, then name it in your editor's YAML settings.
+        Example: railweave schema > railweave.schema.json, and name that file in your editor.
         """
         from railweave.design import design_schema
 

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import typer
 
-from railweave.cli._options import DesignFile, Engine, Fail, Json, Routing, Seed, Tolerance
-from railweave.cli._output import console, print_json, print_table
+from railweave.cli._options import (
+    DesignFile,
+    Engine,
+    EngineName,
+    Fail,
+    Json,
+    Routing,
+    Seed,
+    Tolerance,
+)
+from railweave.cli._output import print_json, print_table, print_text
 
 __all__ = ["register"]
 
@@ -14,9 +23,9 @@ def register(app: typer.Typer) -> None:
     """Add the command to the app."""
 
     @app.command()
-    def simulate(
+    def simulate(  # noqa: PLR0917 - the options of a command
         design: DesignFile,
-        engine: Engine = "flow",
+        engine: Engine = EngineName.FLOW,
         routing: Routing = None,
         seed: Seed = None,
         tolerance: Tolerance = 0.0,
@@ -28,19 +37,34 @@ def register(app: typer.Typer) -> None:
         Example: railweave simulate examples/superpod-h100-1su.yaml --engine flow --fail spine-1
         """
         from railweave.api import load
+        from railweave.cli._progress import progress
         from railweave.report.output import record_json
-        from railweave.report.tables import completion_rows, job_rows
-
-        record = load(design).build().fail(fail or ()).run(
-            engine=engine, routing=routing, seed=seed, tolerance=tolerance, what_ifs=False
+        from railweave.report.run_tables import (
+            completion_table,
+            job_table,
+            spread_table,
+            storage_table,
         )
+
+        built = load(design).build().fail(fail or ())
+        with progress(quiet=json) as report_step:
+            record = built.run(
+                engine=engine.value,
+                routing=routing,
+                seed=seed,
+                tolerance=tolerance,
+                what_ifs=False,
+                progress=report_step,
+            )
         if json:
             print_json(record_json(record))
             return
-        print_table("Jobs", ("job", "what", "ranks", "size", "time", "closed form", "algbw", "busbw"), job_rows(record))
-        print_table(
-            "Completion", ("traffic", "streams", "p50", "p99", "max", "slowdown p50", "slowdown p99"),
-            completion_rows(record),
-        )
+        makers = (job_table, completion_table, spread_table, storage_table)
+        tables = [table for table in (make(record) for make in makers) if table.rows]
+        for table in tables:
+            print_table(table)
+            print_text("")
+        if not tables:
+            print_text("The design states no traffic: give it jobs, background or storage_traffic.")
         for item in record.assumptions:
-            console().print(f"{item.subject}: {item.statement}", style="dim", markup=False)
+            print_text(f"{item.subject}: {item.statement}", style="dim")

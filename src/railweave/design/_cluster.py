@@ -8,9 +8,11 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from railweave.design._values import (
     Also,
-    NonNegative,
+    Few,
+    FewOrNone,
     Positive,
     Power,
+    Some,
     SpecModel,
     Speed,
     Text,
@@ -22,17 +24,19 @@ from railweave.design._values import (
 class InlineServer(SpecModel):
     """A server described in the design itself, where the catalog has none like it."""
 
-    gpus: Positive = Field(description="GPUs in one server.")
+    gpus: Few = Field(description="GPUs in one server.")
     gpu: Text = Field("h100", description="Catalog name of the GPU: power, FLOP/s, memory.")
     scale_up_bandwidth: Speed | None = Field(
         None, description="NVLink/xGMI bandwidth of one GPU, one way; none means PCIe only."
     )
-    nics: NonNegative = Field(description="Back-end NICs in one server.")
+    nics: FewOrNone = Field(description="Back-end NICs in one server.")
     nic_speed: Speed = Field(description="Speed of one back-end NIC, all its ports together.")
     pcie_bandwidth: Speed | None = Field(
         None, description="Usable PCIe bandwidth between a GPU and its NIC, one way."
     )
-    frontend_nics: NonNegative = Field(2, description="Front-end ports in one server.")
+    frontend_nics: Annotated[int, Field(ge=0, le=1024, strict=True)] = Field(
+        2, description="Front-end ports in one server."
+    )
     frontend_speed: Speed = Field(200e9, description="Speed of one front-end port.")
     power: Power = Field(10_200.0, description="Highest power draw of one server.")
 
@@ -45,7 +49,7 @@ class ServerGroup(SpecModel):
     count: Positive | None = Field(
         None, description="How many; left out where the cluster states its GPUs instead."
     )
-    nics: Positive | None = Field(None, description="Back-end NICs used, where not all are.")
+    nics: Few | None = Field(None, description="Back-end NICs used, where not all are.")
     nic_speed: Speed | None = Field(None, description="Back-end NIC speed, where it differs.")
     name: str = Field(
         "node",
@@ -58,8 +62,8 @@ class ServerGroup(SpecModel):
 class StorageServers(SpecModel):
     """Servers that hold datasets and checkpoints; they attach to the storage plane."""
 
-    count: Positive = Field(description="How many storage servers.")
-    ports: Positive = Field(2, description="Ports of each into the storage plane.")
+    count: Some = Field(description="How many storage servers.")
+    ports: Few = Field(2, description="Ports of each into the storage plane.")
     speed: Speed = Field(200e9, description="Speed of one such port.")
     write_bandwidth: Speed | None = Field(
         None, description="What one storage server can write; none means its ports bind."

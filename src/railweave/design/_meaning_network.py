@@ -64,6 +64,8 @@ MTU_OF: Final[dict[Transport, str]] = {
     Transport.ROCEV2: list_names(f"{size} B" for size in RDMA_MTU),
     Transport.TCP: f"{TCP_MTU[0]} B to {TCP_MTU[1]} B",
 }
+#: ports of extra hosts and storage servers in one plane; more would exhaust an ordinary machine
+MAX_OTHER_PORTS: Final = 200_000
 #: rates at which the catalog's NICs link
 LINK_RATES_BPS: Final = tuple(g * 1e9 for g in (1, 10, 25, 40, 50, 100, 200, 400, 800, 1600))
 TIERS_OF: Final[dict[Topology, tuple[int, ...]]] = {
@@ -373,6 +375,26 @@ def _planes_of_nic(context: Context, plane: Plane, ports: int, nics: int) -> Ite
         )
 
 
+def other_hosts_are_few(context: Context) -> Iterator[Problem]:
+    """Extra hosts and storage servers stay within what can be built."""
+    storage = context.design.cluster.storage_servers
+    allowed = f"at most {MAX_OTHER_PORTS:,} ports"
+    if storage is not None and storage.count * storage.ports > MAX_OTHER_PORTS:
+        yield context.problem(
+            ("cluster", "storage_servers", "count"),
+            f"{storage.count:,} storage servers of {storage.ports} ports are more than one design"
+            " may have",
+            allowed=allowed,
+        )
+    for name, plane in context.own_planes():
+        if sum(plane.extra_hosts.values()) > MAX_OTHER_PORTS:
+            yield context.problem(
+                ("planes", name.value, "extra_hosts"),
+                f"{sum(plane.extra_hosts.values()):,} ports are more than one design may have",
+                allowed=allowed,
+            )
+
+
 def speeds_fit_switches(context: Context) -> Iterator[Problem]:
     """The switches have ports, or breakouts of ports, for the link speeds asked of them."""
     for name, plane in context.own_planes():
@@ -410,4 +432,5 @@ NETWORK_CHECKS: tuple[Check, ...] = (
     shape_is_possible,
     links_fit_nics,
     speeds_fit_switches,
+    other_hosts_are_few,
 )

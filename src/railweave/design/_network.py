@@ -9,12 +9,14 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from railweave.design._values import (
     Also,
+    Few,
     Name,
     NonNegative,
     Positive,
     Power,
     Ratio,
     Size,
+    Some,
     SpecModel,
     Speed,
     Text,
@@ -67,9 +69,9 @@ def _ethernet_is_tcp(value: object) -> object:
 class InlineSwitch(SpecModel):
     """A switch described by what sizing needs of it."""
 
-    radix: Positive = Field(description="Ports at full speed.")
+    radix: Some = Field(description="Ports at full speed.")
     speed: Speed = Field(description="Speed of one port.")
-    max_breakout: Positive = Field(
+    max_breakout: Few = Field(
         1, description="Into how many links one port may be split (each at speed / ways or more)."
     )
     power: Power = Field(1_500.0, description="Highest power draw.")
@@ -129,9 +131,9 @@ class TierPorts(SpecModel):
 class TierCounts(SpecModel):
     """Switch counts given by the user: the fabric is built with them, or refused with a reason."""
 
-    leaf: Positive | None = Field(None, description="Leaves in all.")
-    spine: Positive | None = Field(None, description="Spines in all.")
-    core: Positive | None = Field(None, description="Cores in all.")
+    leaf: Some | None = Field(None, description="Leaves in all.")
+    spine: Some | None = Field(None, description="Spines in all.")
+    core: Some | None = Field(None, description="Cores in all.")
 
 
 LinksInCable: TypeAlias = Annotated[int, Field(ge=1, le=8, strict=True)]
@@ -201,8 +203,8 @@ class RoutingSpec(SpecModel):
     seeds: Literal["per-switch", "equal"] = Field(
         "per-switch", description="Equal seeds in all tiers polarise."
     )
-    queue_pairs: Positive = Field(1, description="Queue pairs a connection is spread over.")
-    flowlets: Positive = Field(8, description="Flowlets a message breaks into (scheme flowlet).")
+    queue_pairs: Few = Field(1, description="Queue pairs a connection is spread over.")
+    flowlets: Few = Field(8, description="Flowlets a message breaks into (scheme flowlet).")
     table: Text | None = Field(
         None, description="Forwarding-table file (scheme table), relative to the design."
     )
@@ -237,7 +239,7 @@ class Plane(SpecModel):
     uplink_speed: Speed | None = Field(
         None, description="Link speed between switches; default: the switch's port speed."
     )
-    host_links: Positive | None = Field(
+    host_links: Few | None = Field(
         None, description="Links of one server into this plane; default: from its NICs."
     )
     tiers: Annotated[int, Field(ge=1, le=3, strict=True)] | None = Field(
@@ -277,13 +279,13 @@ class Plane(SpecModel):
     ] = Field(
         0, description="Ports kept free on each switch, by tier (host-speed ports on a leaf)."
     )
-    min_spines: Positive | None = Field(None, description="Fewest spines wanted.")
+    min_spines: Some | None = Field(None, description="Fewest spines wanted.")
     counts: TierCounts | None = Field(None, description="Switch counts; given ones are checked.")
-    extra_hosts: dict[Name, Positive] = Field(
+    extra_hosts: dict[Name, Some] = Field(
         default_factory=dict, description="Other hosts' ports on the leaves, such as ufm: 4."
     )
     links_per_cable: LinksPerCable = Field(
-        LinksPerCable(), description="Links in one cable by tier; 2 for twin-port cables."
+        LinksPerCable(), description="Links in one cable by tier, counted at its lower end; 2 for twin-port cages."
     )
     mtu: SizeBytes | None = Field(None, description="Largest payload of a packet.")
     routing: Annotated[RoutingSpec, short_for("scheme"), Also({"definition": "RoutingScheme"})] = (

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 __all__ = [
     "Also",
     "Duration",
+    "Few",
+    "FewOrNone",
     "Fraction",
     "Name",
     "NonNegative",
@@ -39,6 +41,7 @@ __all__ = [
     "Ratio",
     "Seed",
     "Size",
+    "Some",
     "SpecModel",
     "Speed",
     "Text",
@@ -76,6 +79,11 @@ def _check_name(value: object) -> object:
 
 Positive = Annotated[int, Field(ge=1, le=MAX_COUNT, strict=True)]
 NonNegative = Annotated[int, Field(ge=0, le=MAX_COUNT, strict=True)]
+#: a number of parts of one server, switch or connection
+Few = Annotated[int, Field(ge=1, le=1024, strict=True)]
+FewOrNone = Annotated[int, Field(ge=0, le=1024, strict=True)]
+#: a number of other hosts, or of repetitions
+Some = Annotated[int, Field(ge=1, le=100_000, strict=True)]
 Seed = Annotated[int, Field(ge=0, le=2**63 - 1, strict=True)]
 Fraction = Annotated[float, Field(ge=0.0, le=1.0, strict=True, allow_inf_nan=False)]
 Truth = Annotated[bool, Field(strict=True)]

@@ -10,11 +10,13 @@ from pydantic import Field
 from railweave.design._network import PlaneName
 from railweave.design._values import (
     Duration,
+    Few,
     Fraction,
     Name,
     NonNegative,
     Positive,
     Size,
+    Some,
     SpecModel,
     Speed,
     Text,
@@ -78,12 +80,12 @@ class Job(SpecModel):
     algorithm: Algorithm | None = Field(
         None, description="Default: direct for all-to-all and send-recv, ring elsewhere."
     )
-    channels: Positive | None = Field(None, description="Default: one for each rail.")
-    iterations: Positive = Field(1, description="How often it runs, one after the other.")
+    channels: Few | None = Field(None, description="Default: one for each rail.")
+    iterations: Some = Field(1, description="How often it runs, one after the other.")
     model: Text | None = Field(None, description="Catalog name of the model that is trained.")
     parallelism: Parallelism | None = Field(None, description="Degrees (with model).")
-    micro_batches: Positive = Field(1, description="Micro-batches a step (with model).")
-    micro_batch: Positive = Field(1, description="Sequences in a micro-batch (with model).")
+    micro_batches: Some = Field(1, description="Micro-batches a step (with model).")
+    micro_batch: Some = Field(1, description="Sequences in a micro-batch (with model).")
     ranks: Annotated[
         Literal["all"] | Positive,
         choose(

@@ -37,6 +37,7 @@ from railweave.design._network import (
     Transport,
 )
 from railweave.design._values import (
+    Few,
     Fraction,
     Name,
     NonNegative,
@@ -155,7 +156,7 @@ class Service(SpecModel):
 
     kind: ServiceKind = Field(description="Which service it is.")
     plane: PlaneName = Field(PlaneName.MANAGEMENT, description="Plane it answers on.")
-    instances: Positive = Field(1, description="Copies that can take over from each other.")
+    instances: Few = Field(1, description="Copies that can take over from each other.")
 
 
 class Design(SpecModel):

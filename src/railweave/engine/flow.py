@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from railweave import _native
+from railweave._native import FlowSim
 from railweave.engine._flow_input import FlowInput, prepare, row_reduce, unroutable_findings
 from railweave.engine.result import Explanation, Result
 from railweave.errors import EngineError
@@ -61,7 +61,7 @@ class FlowRun:
             fabric, traffic, self.routing, allow_unroutable=allow_unroutable
         )
         given, paths = self.input, self.input.paths
-        self._sim = _native.FlowSim(
+        self._sim = FlowSim(
             given.capacity_Bps,
             paths.ptr,
             paths.link,

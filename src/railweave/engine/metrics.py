@@ -11,7 +11,7 @@ from railweave.design.models import Collective
 from railweave.engine.result import Result
 from railweave.errors import InputError
 from railweave.fabric import Fabric, NodeKind
-from railweave.fabric._paths import Paths
+from railweave.fabric.routing import Paths
 
 __all__ = [
     "LabelMetrics",

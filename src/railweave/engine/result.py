@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from railweave.fabric._paths import Paths
+from railweave.fabric.routing import Paths
 from railweave.findings import Finding
 from railweave.provenance import Assumption
 from railweave.workload import Traffic

@@ -271,7 +271,7 @@ class Builder:
         ):
             if not len(wires.low):
                 continue
-            pair = wires.low * (int(wires.high.max()) + 1) + wires.high
+            # a twin-port cage may part to two switches (splitter cable): count at the lower end
             self.assembly.duplex(
                 low + wires.low,
                 high + wires.high,
@@ -280,7 +280,7 @@ class Builder:
                 plane=given.plane,
                 port_a=wires.low_port,
                 port_b=wires.high_port,
-                cable=group_cables(pair, self.cables_per(key, given)),
+                cable=group_cables(wires.low, self.cables_per(key, given)),
                 length_m=np.nan,
             )
 

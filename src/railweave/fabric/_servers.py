@@ -111,18 +111,15 @@ def add_servers(
         plane: _add_nics(frame, plane, count, to_host=plane in host_planes)
         for plane, count in nic_count.items()
     }
-    gpu_nic = np.full(len(owner), -1, dtype=np.int64)
-    if PlaneId.BACKEND in nics_used:
-        first = nic_first[PlaneId.BACKEND]
-        gpu_nic = np.where(back[owner] > 0, first[owner] + nic_of, -1)
-        _add_gpu_pcie(frame, first, back, gpus)
+    first = nic_first.get(PlaneId.BACKEND, np.full(len(group), -1, dtype=np.int64))
+    _add_gpu_pcie(frame, first, back, gpus)
     return ServerNodes(
         host=host,
         gpu_first=first_gpu + np.cumsum(gpus) - gpus,
         gpu_count=gpus,
         nic_first=nic_first,
         nic_count=nic_count,
-        gpu_nic=gpu_nic,
+        gpu_nic=np.where(back[owner] > 0, first[owner] + nic_of, -1),
         server_group=group,
     )
 

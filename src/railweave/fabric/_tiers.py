@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from railweave.errors import SizingError
-from railweave.fabric._demand import Demand
+from railweave.fabric._demand import Demand, Scheme
 from railweave.fabric._network_size import CoreLayout
 from railweave.fabric._placement import Placement
 from railweave.fabric._split import PortSplit, divisors, nearest_uplinks, split_ports
@@ -98,7 +98,11 @@ def spine_uplinks(demand: Demand, split: PortSplit, spine: PortSplit, down: int)
 
 
 def group_pods(demand: Demand, placement: Placement, down: int) -> list[I64]:
-    """Group the leaves into pods: whole units, no pod with more leaves than a spine has ports."""
+    """Group the leaves into pods: whole units or whole rails, none with more leaves than ``down``.
+
+    The fewest pods win. Where pods of rails (spine groups) are as few as pods of units they are
+    taken: traffic that keeps to its rail then never needs a core.
+    """
     size = np.bincount(placement.leaf_unit, minlength=placement.units)
     if demand.zone is not None:
         return _zones(demand, placement, size, down)
@@ -106,6 +110,14 @@ def group_pods(demand: Demand, placement: Placement, down: int) -> list[I64]:
         # a unit with more leaves than one pod can take: pods of leaves of the same rails instead
         order = np.lexsort((placement.leaf_unit, placement.leaf_rail))
         return list(np.array_split(order, -(-placement.leaves // down)))
+    by_unit = _unit_pods(placement, size, down)
+    located = demand.zoned or demand.spine_ratio != 1.0
+    by_rail = None if located else _rail_pods(demand, placement, down)
+    return by_rail if by_rail and len(by_rail) <= len(by_unit) else by_unit
+
+
+def _unit_pods(placement: Placement, size: I64, down: int) -> list[I64]:
+    """Deal whole units evenly over the fewest pods."""
     first = np.concatenate(([0], np.cumsum(size)))
     order = np.argsort(placement.leaf_unit, kind="stable")
     pods = -(-placement.leaves // down)
@@ -115,6 +127,18 @@ def group_pods(demand: Demand, placement: Placement, down: int) -> list[I64]:
         if all(end - start <= down for start, end in bounds):
             return [order[start:end] for start, end in bounds]
         pods += 1
+
+
+def _rail_pods(demand: Demand, placement: Placement, down: int) -> list[I64] | None:
+    """Group the leaves of as many neighbouring rails as fit a pod; None where no rail fits one."""
+    if demand.scheme is not Scheme.RAILS:
+        return None
+    rails, size = np.unique(placement.leaf_rail, return_counts=True)
+    fitting = [k for k in divisors(len(rails)) if k * int(size.max()) <= down]
+    if not fitting:
+        return None
+    group = np.searchsorted(rails, placement.leaf_rail) // fitting[-1]
+    return [np.flatnonzero(group == g) for g in range(len(rails) // fitting[-1])]
 
 
 def _zones(demand: Demand, placement: Placement, size: I64, down: int) -> list[I64]:

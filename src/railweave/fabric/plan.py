@@ -16,6 +16,7 @@ from railweave.fabric._tiers import spine_split
 from railweave.fabric.capacity import TierProvision
 from railweave.fabric.sizing import NetworkSize, Scheme, SwitchShape, size_network
 from railweave.findings import Finding, Severity
+from railweave.units import format_bits_rate
 
 if TYPE_CHECKING:
     from railweave.catalog import Catalog
@@ -87,6 +88,26 @@ class PlanePlan:
         if self.size is None or self.size.demand.scheme is not Scheme.RAILS:
             return None
         return self.size.placement.unit_servers
+
+    def worked_out(self) -> dict[str, str]:
+        """Return what sizing made of the plane's empty fields: field path → value as in a file."""
+        path, spec = f"planes.{self.plane.name.lower()}", self.spec
+        found = {"speed": format_bits_rate(self.host_bps), "switch": self.switches["leaf"].name}
+        size = self.size
+        if size is not None:
+            demand = size.demand
+            links = demand.links_per_server * self.networks
+            found |= {"host_links": str(links), "tiers": str(size.tiers)}
+            if size.spines:
+                found["uplink_speed"] = format_bits_rate(demand.leaf_up_bps)
+                found["min_spines"] = str(demand.min_spines)
+            if demand.scheme is Scheme.RAILS:
+                found["scalable_unit"] = str(size.placement.unit_servers)
+            top_of_rack = demand.scheme is Scheme.RACKS
+            found["top_of_rack"] = str(top_of_rack).lower()
+        return {
+            f"{path}.{key}": value for key, value in found.items() if getattr(spec, key) is None
+        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from railweave import _native
+from railweave._native import RouteTable
 from railweave.design.models import RoutingScheme, RoutingSpec, Transport
 from railweave.errors import InputError
 from railweave.fabric._arrays import Fabric, NodeKind, PlaneId
@@ -132,11 +132,11 @@ class Routing:
         return RoutingScheme.ECMP
 
     @cached_property
-    def table(self) -> _native.RouteTable:
+    def table(self) -> RouteTable:
         """Next-hop sets of all switches of the plane; compiled on first use."""
         fabric = self.fabric
         switch = (fabric.node_kind == NodeKind.SWITCH) & (fabric.node_plane == self.plane)
-        return _native.RouteTable(
+        return RouteTable(
             fabric.n_nodes,
             fabric.link_src,
             fabric.link_dst,

@@ -36,6 +36,7 @@ from railweave.fabric._tiers import (
     spine_uplinks,
 )
 from railweave.findings import Finding, Severity
+from railweave.units import format_bits_rate
 
 __all__ = [
     "CoreLayout",
@@ -69,6 +70,28 @@ def size_network(demand: Demand) -> NetworkSize:
         SizingError: it cannot be built so; the error names the design field, the limit and, where
             there is one, the nearest value that works.
     """
+    size = _size(demand)
+    if demand.uplink_bps is not None or size.tiers < 3 or demand.tiers == 3 or demand.zoned:
+        return size
+    if demand.host_bps >= size.leaf.up_bps:
+        return size
+    # more and slower uplinks reach more spines: one tier fewer, with the ports broken out
+    broken_out = _size(replace(demand, uplink_bps=demand.host_bps))
+    if broken_out.tiers >= size.tiers:
+        return size
+    note = Finding(
+        "uplinks-broken-out",
+        Severity.INFO,
+        f"{demand.path}.uplink_speed",
+        f"uplinks run at {format_bits_rate(demand.host_bps)}, broken out from ports of "
+        f"{format_bits_rate(size.leaf.up_bps)}: with whole ports it would take a third tier",
+        evidence=f"{size.leaves} leaves in {size.pods} pods with whole ports",
+        fix=f"uplink_speed: {format_bits_rate(size.leaf.up_bps)} keeps the ports whole",
+    )
+    return replace(broken_out, notes=(*broken_out.notes, note))
+
+
+def _size(demand: Demand) -> NetworkSize:
     split, notes = _leaf_split(demand)
     placement = place_hosts(demand, split)
     draft = _Draft(demand, split, placement, tuple(notes))

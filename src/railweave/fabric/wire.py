@@ -44,7 +44,10 @@ def framing(transport: Transport, mtu_bytes: int | None = None) -> Framing:
     """Return the framing of a transport; ``mtu_bytes`` None takes its default payload."""
     parts = _PARTS[transport]
     return Framing(
-        transport, mtu_bytes or DEFAULT_MTU_BYTES[transport], sum(parts.values()), tuple(parts.items())
+        transport,
+        mtu_bytes or DEFAULT_MTU_BYTES[transport],
+        sum(parts.values()),
+        tuple(parts.items()),
     )
 
 

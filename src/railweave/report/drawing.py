@@ -43,10 +43,9 @@ def _positions(view: TopologyView) -> Places:
     for tier in sorted({node.tier for node in view.nodes}):
         for pod, (left, right) in slots.items():
             row = [node for node in view.nodes if node.tier == tier and node.pod == pod]
-            if pod < 0 and tier > 0:
-                left, right = 0.0, 1.0
+            first, width = (0.0, 1.0) if pod < 0 and tier > 0 else (left, right - left)
             for i, node in enumerate(row):
-                places[node.key] = (left + (right - left) * (i + 0.5) / len(row), float(tier))
+                places[node.key] = (first + width * (i + 0.5) / len(row), float(tier))
     return places
 
 
@@ -82,13 +81,22 @@ def _frame_pods(figure: go.Figure, view: TopologyView) -> None:
             continue
         top = max(node.tier for node in view.nodes if node.pod == pod)
         figure.add_shape(
-            type="rect", x0=left + gap, x1=right - gap, y0=-0.46, y1=top + 0.3, layer="below",
+            type="rect",
+            x0=left + gap,
+            x1=right - gap,
+            y0=-0.46,
+            y1=top + 0.3,
+            layer="below",
             line={"color": COLOURS["link"], "width": 1, "dash": "dot"},
             fillcolor="rgba(128,140,155,0.07)",
         )
         wide = len(slots) <= 9
         figure.add_annotation(
-            x=(left + right) / 2, y=-0.45, showarrow=False, yanchor="bottom", font={"size": 11},
+            x=(left + right) / 2,
+            y=-0.45,
+            showarrow=False,
+            yanchor="bottom",
+            font={"size": 11},
             text=f"{view.pod_name} {pod + 1}" if wide else f"{pod + 1}",
         )
 
@@ -110,7 +118,11 @@ def _add_bundles(figure: go.Figure, view: TopologyView, places: Places) -> None:
         colour = COLOURS["link"] if subplane < 0 else PLANE_COLOURS[subplane % 8]
         name = "links out" if broken else f"plane {'ABCDEFGH'[subplane]}"
         figure.add_scatter(
-            x=xs, y=ys, mode="lines", hoverinfo="skip", name=name,
+            x=xs,
+            y=ys,
+            mode="lines",
+            hoverinfo="skip",
+            name=name,
             showlegend=broken or subplane >= 0,
             opacity=0.9 if broken else 0.6 if len(pairs) < 120 else 0.3,
             line={"width": 1.8 if broken else 1, "color": COLOURS["bad"] if broken else colour},
@@ -132,8 +144,13 @@ def _add_bundle_texts(figure: go.Figure, view: TopologyView, places: Places) -> 
         for axis in (0, 1)
     ]
     figure.add_scatter(
-        x=middles[0], y=middles[1], mode="markers", hovertext=texts, hoverinfo="text",
-        showlegend=False, marker={"size": 9, "color": "rgba(0,0,0,0)"},
+        x=middles[0],
+        y=middles[1],
+        mode="markers",
+        hovertext=texts,
+        hoverinfo="text",
+        showlegend=False,
+        marker={"size": 9, "color": "rgba(0,0,0,0)"},
     )
 
 

@@ -20,13 +20,21 @@ def draw_heat(heat: HeatMap) -> go.Figure:
     """Draw mean utilisation upwards and downwards, side by side on one scale."""
     from plotly.subplots import make_subplots
 
-    figure = make_subplots(rows=1, cols=2, subplot_titles=("up", "down"), shared_yaxes=True,
-                           horizontal_spacing=0.04)
+    figure = make_subplots(
+        rows=1, cols=2, subplot_titles=("up", "down"), shared_yaxes=True, horizontal_spacing=0.04
+    )
     for column, values in ((1, heat.up), (2, heat.down)):
         figure.add_heatmap(
-            z=np.round(values * 100, 2), x=heat.columns, y=heat.rows, row=1, col=column,
-            zmin=0, zmax=100, colorscale=[[at, colour] for at, colour in HEAT],
-            colorbar={"title": "%", "thickness": 12}, showscale=column == 2,
+            z=np.round(values * 100, 2),
+            x=heat.columns,
+            y=heat.rows,
+            row=1,
+            col=column,
+            zmin=0,
+            zmax=100,
+            colorscale=[[at, colour] for at, colour in HEAT],
+            colorbar={"title": "%", "thickness": 12},
+            showscale=column == 2,
             hovertemplate="%{y} – %{x}: %{z} %<extra></extra>",
         )
     apply_style(figure, height=max(300, min(560, 60 + 14 * len(heat.rows))))
@@ -45,8 +53,14 @@ def draw_job_times(jobs: Sequence[JobOutcome]) -> go.Figure:
         ("on this fabric", [job.time_s * 1e3 for job in jobs], COLOURS["first"]),
         ("closed form, nothing shared", [job.analytic_s * 1e3 for job in jobs], COLOURS["host"]),
     ):
-        figure.add_bar(y=names, x=values, name=label, orientation="h", marker_color=colour,
-                       hovertemplate="%{y}: %{x:.4g} ms<extra></extra>")
+        figure.add_bar(
+            y=names,
+            x=values,
+            name=label,
+            orientation="h",
+            marker_color=colour,
+            hovertemplate="%{y}: %{x:.4g} ms<extra></extra>",
+        )
     figure.update_layout(barmode="group")
     figure.update_xaxes(title="time [ms]")
     return apply_style(figure, height=160 + 44 * len(names))
@@ -64,8 +78,11 @@ def draw_shares(jobs: Sequence[JobOutcome]) -> go.Figure:
         ("across a core", "share_core", COLOURS["core"]),
     ):
         figure.add_bar(
-            y=[job.name for job in jobs], x=[100 * getattr(job, attribute) for job in jobs],
-            name=label, orientation="h", marker_color=colour,
+            y=[job.name for job in jobs],
+            x=[100 * getattr(job, attribute) for job in jobs],
+            name=label,
+            orientation="h",
+            marker_color=colour,
             hovertemplate="%{y}: %{x:.3g} %<extra>" + label + "</extra>",
         )
     figure.update_layout(barmode="stack")
@@ -80,9 +97,13 @@ def draw_what_ifs(what_ifs: Sequence[WhatIfOutcome]) -> go.Figure:
     figure = go.Figure()
     left = [100 * outcome.bisection_left for outcome in what_ifs]
     figure.add_bar(
-        y=[outcome.name for outcome in what_ifs], x=left, orientation="h",
-        marker_color=[COLOURS["good"] if share >= 90 else COLOURS["warn"] if share >= 50
-                      else COLOURS["bad"] for share in left],
+        y=[outcome.name for outcome in what_ifs],
+        x=left,
+        orientation="h",
+        marker_color=[
+            COLOURS["good"] if share >= 90 else COLOURS["warn"] if share >= 50 else COLOURS["bad"]
+            for share in left
+        ],
         hovertemplate="%{y}: %{x:.4g} %<extra></extra>",
     )
     figure.update_xaxes(title="bisection bandwidth left [%]", range=[0, 100])

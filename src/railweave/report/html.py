@@ -15,6 +15,7 @@ from railweave.report.run_tables import (
     storage_table,
     what_if_table,
 )
+from railweave.report.spread import draw_spread
 from railweave.report.style import figure_html
 from railweave.report.tables import (
     cable_table,
@@ -25,6 +26,7 @@ from railweave.report.tables import (
     path_table,
     power_table,
 )
+from railweave.report.topology import TopologyView
 from railweave.units import format_bits_rate, format_seconds, format_si
 
 __all__ = ["render_html"]
@@ -81,6 +83,15 @@ def _tiles(record: RunRecord) -> list[Tile]:
     return tiles + [Tile(job.name, format_seconds(job.time_s)) for job in record.jobs[:2]]
 
 
+def _topology_notes(view: TopologyView) -> tuple[str, ...]:
+    pods = {node.pod for node in view.nodes if node.pod >= 0}
+    frames = (
+        f"A frame is a {view.pod_name} with its servers; numbers under boxes count servers. "
+        "Point at a box or a line for what is in it."
+    )
+    return (*((frames,) if len(pods) > 1 else ()), *((f"{view.note}.",) if view.note else ()))
+
+
 def _fabric_sections(record: RunRecord) -> list[Section]:
     summary, view = record.summary, record.topology
     drawing = Figure("", figure_html(draw_topology(view), "topology"), drawing_width(view))
@@ -90,7 +101,7 @@ def _fabric_sections(record: RunRecord) -> list[Section]:
             "Topology",
             "Topology",
             (drawing,),
-            notes=(f"{view.note}.",) if view.note else (),
+            notes=_topology_notes(view),
         ),
         Section(
             "capacity",
@@ -133,7 +144,11 @@ def _job_sections(record: RunRecord) -> list[Section]:
             "completion",
             "Completion",
             "Flow completion and slowdown",
-            tables=(completion_table(record), spread_table(record)),
+            tuple(
+                Figure("Load of the leaves' uplinks by traffic", figure_html(figure, "spread"), 320)
+                for figure in ([draw_spread(record.curves)] if record.curves else [])
+            ),
+            (completion_table(record), spread_table(record)),
             empty="Nothing was sent, or the engine does not resolve single streams.",
         ),
         Section(

@@ -18,7 +18,8 @@ from railweave.report.outcomes import (
     storage_outcomes,
     what_if_outcomes,
 )
-from railweave.report.record import RunRecord
+from railweave.report.record import RunRecord, WhatIfOutcome
+from railweave.report.spread import spread_curves
 from railweave.report.stated import stated_tables
 from railweave.report.topology import collapse
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from railweave.design.models import RoutingScheme
     from railweave.engine.result import Result
     from railweave.fabric import Fabric
+    from railweave.fabric.summary import PlaneSummary
 
 __all__ = ["run_design"]
 
@@ -56,11 +58,16 @@ def run_design(
     workload = built.workload(seed)
     progress("simulate", 0.2)
     simulated = simulate_workload(
-        built.fabric, workload, routes, engine=engine, tolerance=tolerance, progress=progress,
+        built.fabric,
+        workload,
+        routes,
+        engine=engine,
+        tolerance=tolerance,
+        progress=progress,
         span=(0.2, 0.5),
     )
     result = simulated.result
-    outcomes = ()
+    outcomes: tuple[WhatIfOutcome, ...] = ()
     if what_ifs:
         outcomes = what_if_outcomes(
             built.fabric, simulated, routes, engine=engine, tolerance=tolerance, progress=progress
@@ -78,11 +85,12 @@ def run_design(
         seed=built.design.seed if seed is None else seed,
         command=_command(built, engine, routing, seed, tolerance),
         summary=summary,
-        topology=collapse(built.fabric, pod_name=_POD_NAMES.get(summary.backend.topology, "pod")),
+        topology=collapse(built.fabric, pod_name=_pod_name(summary.backend)),
         findings=(*findings, *result.findings),
         jobs=job_outcomes(built.fabric, simulated, routes),
         completions=completion_stats(result),
         spreads=spread_outcomes(built.fabric, result),
+        curves=spread_curves(built.fabric, result),
         storage=storage_outcomes(built.design, result),
         heat=heat_maps(built.fabric, result),
         what_ifs=outcomes,
@@ -96,6 +104,13 @@ def run_design(
         explanations=result.explain(),
         tables=(("tasks", result.frame()), ("links", _link_frame(built.fabric, result))),
     )
+
+
+def _pod_name(plane: PlaneSummary) -> str:
+    """Return what the field calls a pod here; with three tiers a pod holds several units."""
+    if len(plane.counts.switches) > 2 and plane.topology == "rail-optimized":
+        return "pod"
+    return _POD_NAMES.get(plane.topology, "pod")
 
 
 def _digest(file: str) -> str:

@@ -115,7 +115,7 @@ def _of_job(metrics: Iterable[LabelMetrics], name: str) -> list[LabelMetrics]:
 
 
 def job_time_s(result: Result, plan: JobPlan) -> float:
-    """Return the time of one iteration of a job: its span over its iterations; NaN if it has none."""
+    """Return the time of one iteration of a job (its span over its iterations); NaN if none."""
     mine = _of_job(label_metrics(result), plan.name)
     if not mine:
         return math.nan
@@ -173,9 +173,7 @@ def spread_outcomes(fabric: Fabric, result: Result) -> tuple[SpreadOutcome, ...]
     sizes = together.stream_bytes[result.paths.message] * result.paths.share
     outcomes = []
     for number, label in enumerate(together.labels):
-        spread = uplink_spread(
-            fabric, result.paths, select=label_of == number, flow_bytes=sizes
-        )
+        spread = uplink_spread(fabric, result.paths, select=label_of == number, flow_bytes=sizes)
         if spread.links:
             outcomes.append(
                 SpreadOutcome(

@@ -1,4 +1,4 @@
-"""A run record on disk: ``report.html``, ``result.json`` and Parquet tables, all or none of them."""
+"""A run record on disk: ``report.html``, ``result.json``, Parquet tables; all of them or none."""
 
 from __future__ import annotations
 
@@ -16,8 +16,11 @@ from railweave.report.record import RunRecord
 
 __all__ = ["record_json", "write_outputs"]
 
+#: what only the page shows; the numbers behind it stand in the Parquet tables
+_PAGE_ONLY = ("tables", "topology", "heat", "stated", "curves")
 
-def _plain(value: object) -> object:
+
+def _plain(value: object) -> object:  # noqa: PLR0911 - one line for each kind of value
     """Turn records, enums and arrays into what JSON knows; NaN and infinities into null."""
     if hasattr(value, "to_json"):
         return _plain(value.to_json())
@@ -43,7 +46,7 @@ def record_json(record: RunRecord) -> dict[str, object]:
     document = {
         field.name: _plain(getattr(record, field.name))
         for field in dataclasses.fields(record)
-        if field.name not in ("tables", "topology", "heat")
+        if field.name not in _PAGE_ONLY
     }
     return document
 

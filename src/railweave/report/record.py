@@ -13,6 +13,7 @@ from railweave.fabric.summary import BuildSummary
 from railweave.findings import Finding
 from railweave.provenance import Assumption
 from railweave.report.page_table import PageTable
+from railweave.report.spread import SpreadCurve
 from railweave.report.topology import TopologyView
 
 if TYPE_CHECKING:
@@ -46,8 +47,8 @@ class JobOutcome:
     size_bytes: float
     time_s: float
     analytic_s: float
-    algbw_Bps: float
-    busbw_Bps: float
+    algbw_Bps: float  # noqa: N815 - byte/s
+    busbw_Bps: float  # noqa: N815 - byte/s
     share_server: float
     share_leaf: float
     share_spine: float
@@ -90,8 +91,8 @@ class StorageOutcome:
     checkpoint_s: float
     period_s: float
     lost_share: float
-    ingest_wanted_Bps: float
-    ingest_reached_Bps: float
+    ingest_wanted_Bps: float  # noqa: N815 - byte/s
+    ingest_reached_Bps: float  # noqa: N815 - byte/s
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +141,7 @@ class RunRecord:
     jobs: tuple[JobOutcome, ...]
     completions: tuple[CompletionStats, ...]
     spreads: tuple[SpreadOutcome, ...]
+    curves: tuple[SpreadCurve, ...]
     storage: tuple[StorageOutcome, ...]
     heat: tuple[HeatMap, ...]
     what_ifs: tuple[WhatIfOutcome, ...]

@@ -93,8 +93,8 @@ def spread_table(record: RunRecord) -> PageTable:
         ("traffic", "flows", "uplinks", "busiest / mean", "fairness", "idle"),
         rows,
         (
-            "Bytes on the uplinks of the leaves in use. Fairness is Jain's index, 1 is perfect: many "
-            "short flows hash evenly, a few long ones do not.",
+            "Bytes on the uplinks of the leaves in use. Fairness is Jain's index, 1 is perfect: "
+            "many short flows hash evenly, a few long ones do not.",
         ),
         ("uplinks",),
     )

@@ -24,7 +24,14 @@ COLOURS: Final[dict[str, str]] = {
 }
 #: of parallel planes A to H
 PLANE_COLOURS: Final = (
-    "#0f8b8d", "#d97706", "#a83279", "#4d7c0f", "#2563eb", "#b91c1c", "#7c3aed", "#525252",
+    "#0f8b8d",
+    "#d97706",
+    "#a83279",
+    "#4d7c0f",
+    "#2563eb",
+    "#b91c1c",
+    "#7c3aed",
+    "#525252",
 )
 #: sequential scale for utilisation, from idle to full
 HEAT: Final[list[tuple[float, str]]] = [

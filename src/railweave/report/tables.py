@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from railweave.fabric.summary import BuildSummary, PlaneSummary
 from railweave.report.page_table import DASH, PageTable, ratio
@@ -52,13 +53,10 @@ def counts_table(summary: BuildSummary) -> PageTable:
     add("storage servers", lambda plane: plane.counts.storage_servers)
     add("other hosts", lambda plane: plane.counts.extra_hosts)
     for tier in _TIERS:
-        add(_plural(tier), lambda plane, tier=tier: dict(plane.counts.switches).get(tier, 0))
+        add(_plural(tier), partial(_switches, tier))
     for place in _PLACES:
-        add(f"{place} cables", lambda plane, place=place: dict(plane.cables).get(place, 0))
-        add(
-            f"{place} links",
-            lambda plane, place=place: _other(dict(plane.links), dict(plane.cables), place),
-        )
+        add(f"{place} cables", partial(_cables, place))
+        add(f"{place} links", partial(_other_links, place))
     add("host capacity", lambda plane: format_bits_rate(plane.capacity.host_bps))
     add("payload of it", lambda plane: format_bits_rate(plane.capacity.effective_host_bps))
     add("bisection, one way", lambda plane: format_bits_rate(plane.capacity.bisection_bps))
@@ -84,10 +82,18 @@ def _plural(tier: str) -> str:
     return {"leaf": "leaves", "switch": "switches"}.get(tier, f"{tier}s")
 
 
-def _other(links: dict[str, int], cables: dict[str, int], place: str) -> int:
+def _switches(tier: str, plane: PlaneSummary) -> int:
+    return dict(plane.counts.switches).get(tier, 0)
+
+
+def _cables(place: str, plane: PlaneSummary) -> int:
+    return dict(plane.cables).get(place, 0)
+
+
+def _other_links(place: str, plane: PlaneSummary) -> int:
     """Return the links of a place where they are not as many as its cables."""
-    number = links.get(place, 0)
-    return 0 if number == cables.get(place, 0) else number
+    number = dict(plane.links).get(place, 0)
+    return 0 if number == _cables(place, plane) else number
 
 
 def _count_notes(summary: BuildSummary) -> list[str]:
@@ -132,7 +138,7 @@ def _capacity_table(plane: PlaneSummary) -> PageTable:
 def cuts_table(summary: BuildSummary) -> PageTable:
     """Return every halving tried on the back-end, the worst one marked."""
     found = summary.backend.capacity.bisection
-    rows = tuple(
+    rows: tuple[tuple[str, ...], ...] = tuple(
         (
             f"{cut.name} (worst)" if cut.name == found.cut else cut.name,
             format_bits_rate(cut.bps),
@@ -176,7 +182,9 @@ def path_table(summary: BuildSummary) -> PageTable:
             for hops, pairs in plane.paths.hop_histogram
         ]
         if hops:
-            notes.append(f"{plane.plane}: pairs of leaves by links between them: {', '.join(hops)}.")
+            notes.append(
+                f"{plane.plane}: pairs of leaves by links between them: {', '.join(hops)}."
+            )
     return PageTable(
         "paths",
         "Paths upwards",
@@ -239,8 +247,10 @@ def power_table(summary: BuildSummary) -> PageTable:
     ]
     total = ("total", "", format_si(power.optics_w, "W"), format_si(power.total_w, "W"))
     worst = power.worst_rack
-    notes = () if worst is None else (
-        f"{len(power.racks):,} racks; the fullest draws {format_si(worst.total_w, 'W')}.",
+    notes = (
+        ()
+        if worst is None
+        else (f"{len(power.racks):,} racks; the fullest draws {format_si(worst.total_w, 'W')}.",)
     )
     return PageTable(
         "power", "Power", ("what", "devices", "modules", "together"), (*rows, total), notes

@@ -17,9 +17,11 @@ from railweave.fabric import TIER_NAMES, Fabric, PlaneId
 __all__ = ["DisplayEdge", "DisplayNode", "TopologyView", "collapse", "tier_plural"]
 
 I64 = npt.NDArray[np.int64]
-#: boxes of one tier in one pod, and of one tier outside all pods, before they are taken together
+#: boxes of one tier in one pod, before they are taken together
 MOST_IN_POD = 8
+#: boxes of one tier outside all pods, and lines from the tier below to them
 MOST_SHARED = 16
+MOST_LINES = 160
 #: pods drawn; the rest is said in a note
 MOST_PODS = 16
 
@@ -87,7 +89,8 @@ def collapse(
     nodes: list[DisplayNode] = []
     for tier, members in rows:
         inside = members[fabric.node_pod[members] <= limit]
-        keys = _box_keys(fabric, inside, tier)
+        below = sum(node.tier == tier - 1 for node in nodes)
+        keys = _box_keys(fabric, inside, tier, below)
         for key in np.unique(keys):
             box = inside[keys == key]
             box_of[box] = len(nodes)
@@ -96,9 +99,7 @@ def collapse(
     hidden = int(np.sum(pods > limit))
     note = f"{hidden:,} more of the {len(pods):,} {pod_name}s are not drawn" if hidden else ""
     totals = tuple((tier, _devices(fabric, members, tier)) for tier, members in rows)
-    return TopologyView(
-        tuple(nodes), _edges(fabric, box_of, len(nodes)), totals, pod_name, note
-    )
+    return TopologyView(tuple(nodes), _edges(fabric, box_of, len(nodes)), totals, pod_name, note)
 
 
 def _ends(fabric: Fabric, switches: I64) -> I64:
@@ -118,10 +119,11 @@ def _devices(fabric: Fabric, members: I64, tier: int) -> int:
     return len(np.unique(servers[servers >= 0]))
 
 
-def _box_keys(fabric: Fabric, nodes: I64, tier: int) -> I64:
+def _box_keys(fabric: Fabric, nodes: I64, tier: int, below: int) -> I64:
     """Return a box number for each node: itself, its pod and rail, or its pod and plane.
 
-    The finest of these is taken that leaves few enough boxes in every pod.
+    The finest of these is taken that leaves few enough boxes in every pod. Switches outside all
+    pods go together by consecutive numbers; ``below`` is the number of boxes in the tier below.
     """
     pod = fabric.node_pod[nodes].astype(np.int64) + 1
     rail = fabric.node_rail[nodes].astype(np.int64) + 1
@@ -130,12 +132,29 @@ def _box_keys(fabric: Fabric, nodes: I64, tier: int) -> I64:
         other = (fabric.node_server[nodes] < 0).astype(np.int64)
         return pod * 2 + other
     coarse = pod * 1000 + subplane
+    if (pod == 0).all():
+        return _in_runs(subplane, below)
     for keys in (np.arange(len(nodes), dtype=np.int64), coarse * 1000 + rail):
         pairs = np.unique(np.stack((pod, keys)), axis=1)
         crowd = np.bincount(pairs[0])
         if crowd[1:].max(initial=0) <= MOST_IN_POD and crowd[0] <= MOST_SHARED:
             return _in_order(keys, coarse)
     return coarse
+
+
+def _in_runs(subplane: I64, below: int) -> I64:
+    """Return boxes of consecutive switches, each of one parallel plane and all alike in size."""
+    planes, size = np.unique(subplane, return_counts=True)
+    room = MOST_SHARED if below <= MOST_LINES // MOST_SHARED else max(1, MOST_LINES // below)
+    boxes = max(1, room // len(planes))
+    # Runs of equal length: the most boxes there is room for that divide a plane's switches.
+    least = int(size.min())
+    boxes = next((n for n in range(min(boxes, least), 0, -1) if least % n == 0), 1)
+    order = np.empty(len(subplane), dtype=np.int64)
+    for plane, count in zip(planes, size, strict=True):
+        mine = subplane == plane
+        order[mine] = np.arange(count) * boxes // count
+    return subplane * 1000 + order
 
 
 def _in_order(keys: I64, coarse: I64) -> I64:
@@ -164,12 +183,23 @@ def _node(fabric: Fabric, members: I64, tier: int, key: int, pod_name: str) -> D
         facts = [label, f"{len(members) - extra:,} ports" if servers else ""]
     else:
         count = len(members)
-        alone = f"{TIER_NAMES.get(tier, 'switch')} {int(fabric.node_index[members[0]]) + 1}"
-        label = alone if count == 1 else tier_plural(tier, count)
+        label = _switch_label(fabric, members, tier, shared=pod < 0)
         facts = [label, f"rail {rail + 1}" if rail >= 0 else ""]
     facts.append(f"{pod_name} {pod + 1}" if pod >= 0 else "")
     facts.append(f"plane {'ABCDEFGH'[subplane]}" if subplane >= 0 else "")
     return DisplayNode(key, tier, pod, subplane, label, ", ".join(f for f in facts if f), count)
+
+
+def _switch_label(fabric: Fabric, members: I64, tier: int, *, shared: bool) -> str:
+    """Return ``leaf 7``, ``192 leaves`` or ``spines 5–8``."""
+    numbers = fabric.node_index[members] + 1
+    if len(members) == 1:
+        return f"{TIER_NAMES.get(tier, 'switch')} {int(numbers[0])}"
+    plural = tier_plural(tier, len(members))
+    consecutive = int(numbers.max() - numbers.min()) == len(members) - 1
+    if shared and consecutive and len(members) < 16:
+        return f"{plural.split()[1]} {int(numbers.min())}–{int(numbers.max())}"
+    return plural
 
 
 def _edges(fabric: Fabric, box_of: I64, n_boxes: int) -> tuple[DisplayEdge, ...]:
