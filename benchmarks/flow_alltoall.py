@@ -12,8 +12,8 @@ import time
 from dataclasses import dataclass
 
 import numpy as np
-from flow_fabric import all_to_all, one_shot, tree_for
 
+from flow_fabric import all_to_all, one_shot, tree_for
 from railweave import _native
 
 ECMP_SEED = 7

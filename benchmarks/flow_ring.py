@@ -9,8 +9,8 @@ import sys
 import time
 
 import numpy as np
-from flow_fabric import LINE_RATE_BPS
 
+from flow_fabric import LINE_RATE_BPS
 from railweave import _native
 
 

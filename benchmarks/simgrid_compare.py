@@ -38,9 +38,14 @@ PAIRS = 10_000
 
 
 def simgrid_half(problem: dict[str, Any]) -> dict[str, Any]:
-    """Build the platform, then run all messages from time 0; time only the run."""
+    """Build the platform, start all messages at time 0; time only what follows."""
+    import ctypes
     import resource
+    import sysconfig
 
+    # The wheel built from SimGrid's source does not say where its own library lies: load it first.
+    for library in sorted(Path(sysconfig.get_path("platlib")).glob("libsimgrid.so.*")):
+        ctypes.CDLL(str(library), ctypes.RTLD_GLOBAL)
     from simgrid import ActivitySet, Comm, Engine, Host
 
     engine = Engine(["compare", "--cfg=network/model:CM02", "--cfg=network/crosstraffic:0",
@@ -57,21 +62,23 @@ def simgrid_half(problem: dict[str, Any]) -> dict[str, Any]:
         zone.add_route(hosts[src], hosts[dst], route, False)
     zone.seal()
     ends: list[float] = []
+    clock: list[float] = []
 
     def sender() -> None:
         comms = [
             Comm.sendto_async(hosts[s], hosts[d], int(b))
             for s, d, b in zip(problem["src"], problem["dst"], problem["size_bytes"], strict=True)
         ]
-        ActivitySet(comms).wait_all()
+        waiting = ActivitySet(comms)
+        clock.append(time.perf_counter())  # all messages are there: from here on it solves
+        waiting.wait_all()
+        clock.append(time.perf_counter())
         ends.extend(comm.finish_time for comm in comms)
 
     Host.by_name(f"h{problem['src'][0]}").add_actor("sender", sender)
-    began = time.perf_counter()
     engine.run()
-    spent = time.perf_counter() - began
     return {
-        "spent_s": spent,
+        "spent_s": clock[1] - clock[0],
         "ends_s": ends,
         "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
     }

@@ -10,6 +10,8 @@ namespace {
 constexpr double kSame = 1e-12;
 // A level that moved by less than this has not moved: rounding must not travel round the network.
 constexpr double kStill = 1e-14;
+// Quarters of the number of links: so many visits within one solve, then the order is renewed.
+constexpr std::int64_t kResort = 2;
 
 struct Scan {
   double sum, top;
@@ -193,9 +195,15 @@ void Solver::visit(std::int32_t link) {
 void Solver::relax(Interrupt& interrupt) {
   // Label correction ends quickly; should ties ever make it wander, filling from scratch is safe.
   const std::int64_t limit = visits + 64 * static_cast<std::int64_t>(links_) + 1024;
+  std::int64_t resort = visits + kResort * links_ / 4;
   for (std::int32_t link = next_dirty(); link >= 0; link = next_dirty()) {
     visit(link);
     interrupt.tick();
+    if (visits > resort) {  // many changes at once: levels have moved past one another
+      rekey();
+      rank_again();
+      resort = visits + kResort * links_ / 4;
+    }
     if (visits > limit) {
       fill_all(interrupt);
       return;
@@ -203,11 +211,15 @@ void Solver::relax(Interrupt& interrupt) {
   }
 }
 
+void Solver::rekey() {
+  for (const std::int32_t l : touched_) key_[l] = group_count_[l] > 0 ? level_[l] : top_[l];
+}
+
 void Solver::settle() {
   unsorted_ += static_cast<std::int64_t>(touched_.size());
+  rekey();
   for (const std::int32_t l : touched_) {
     is_touched_[l] = 0;
-    key_[l] = group_count_[l] > 0 ? level_[l] : top_[l];
     refresh_finish(l);
     if (capacity_[l] > 0.0) peak_[l] = std::max(peak_[l], use_[l] / capacity_[l]);
   }

@@ -66,11 +66,6 @@ class Solver {
   std::int64_t solves = 0, full_solves = 0, moved = 0, visits = 0, scanned = 0;
 
  private:
-  struct Level {
-    double value, link_free;
-    std::int32_t link;
-  };
-
   void attach(std::int32_t var);
   void detach(std::int32_t var);
   void mark_row(std::int32_t var);
@@ -100,6 +95,7 @@ class Solver {
   void fill_all(Interrupt& interrupt);
   double exact_weight(std::int32_t link) const;
   void freeze(std::int32_t link, double level);
+  void rekey();
   void settle();
   void rank_all();
   void rank_again();

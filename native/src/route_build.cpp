@@ -1,5 +1,6 @@
 // Reading the graph: switches, their live links in a stable order, and how endpoints attach.
 #include <algorithm>
+#include <numeric>
 #include <stdexcept>
 #include <string>
 
@@ -86,6 +87,7 @@ void RouteTable::read_switch_links() {
     for (const auto& k : keys) all[s].push_back({k.link, k.peer});
   }
   order_uplinks(all);
+  order_as_tree(all);
   out_ptr_.assign(1, 0);
   for (const auto& outs : all) {
     for (const auto& o : outs)
@@ -110,6 +112,27 @@ void RouteTable::order_uplinks(const std::vector<std::vector<Out>>& all) {
     }
     // Beyond 2^32 every quotient is zero anyway; stopping there avoids overflow.
     if (most > 1 && divisor < (std::uint64_t{1} << 32)) divisor *= static_cast<std::uint64_t>(most);
+  }
+}
+
+// Switches of a tier in the order of the tree: those with the same first parent are neighbours.
+// A rail-optimised pod holds leaves that are far apart by number; counted by number, the
+// destinations of one pod would leave most uplinks of every other pod unused.
+void RouteTable::order_as_tree(const std::vector<std::vector<Out>>& all) {
+  tree_place_.resize(n_switches());
+  std::iota(tree_place_.begin(), tree_place_.end(), 0);
+  if (!tiered_) return;
+  std::vector<std::int32_t> parent(n_switches(), -1);
+  for (auto tier = tiers_.rbegin(); tier != tiers_.rend(); ++tier) {
+    auto order = *tier;
+    for (const auto s : order)
+      for (const auto& o : all[s])
+        if (tier_[o.peer] > tier_[s] && (parent[s] < 0 || tree_place_[o.peer] < parent[s]))
+          parent[s] = tree_place_[o.peer];
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::int32_t a, std::int32_t b) { return parent[a] < parent[b]; });
+    for (std::size_t k = 0; k < order.size(); ++k)
+      tree_place_[order[k]] = static_cast<std::int32_t>(k);
   }
 }
 
@@ -144,8 +167,19 @@ void RouteTable::read_endpoints() {
     port_ptr_.push_back(static_cast<std::int32_t>(ports_.size()));
     exit_ptr_.push_back(static_cast<std::int32_t>(exits_.size()));
   }
-  for (std::int32_t e = 0; e < n_edges(); ++e) seen[e + 1] += seen[e];
-  for (auto& exit : exits_) exit.rank += seen[exit.edge];
+  std::vector<std::int32_t> order(n_edges());
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) {
+    const auto s = edge_switch_[a], t = edge_switch_[b];
+    return tier_[s] != tier_[t] ? tier_[s] < tier_[t] : tree_place_[s] < tree_place_[t];
+  });
+  std::vector<std::uint32_t> before(n_edges(), 0);
+  std::uint32_t count = 0;
+  for (const auto e : order) {
+    before[e] = count;
+    count += seen[e + 1];
+  }
+  for (auto& exit : exits_) exit.rank += before[exit.edge];
 }
 
 // Ranks count dead attachments too, so a failure does not renumber the other destinations.
@@ -175,7 +209,7 @@ std::int64_t RouteTable::memory_bytes() const {
   return tiers + bytes(link_src_) + bytes(link_dst_) + bytes(link_up_) + bytes(node_switch_) +
          bytes(switch_node_) + bytes(switch_edge_) + bytes(edge_switch_) + bytes(tier_) +
          bytes(out_ptr_) + bytes(out_) + bytes(tier_divisor_) + bytes(uplink_rank_) +
-         bytes(uplink_count_) + bytes(port_ptr_) + bytes(exit_ptr_) + bytes(deliver_) +
+         bytes(uplink_count_) + bytes(tree_place_) + bytes(port_ptr_) + bytes(exit_ptr_) + bytes(deliver_) +
          bytes(ports_) + bytes(exits_) + bytes(down_) + bytes(best_) + bytes(set_of_) +
          bytes(set_base_) + bytes(set_start_) + bytes(members_);
 }

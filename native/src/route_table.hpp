@@ -43,7 +43,7 @@ class RouteTable {
   };
   struct Exit {  // an edge switch which delivers to an endpoint, over one or more links
     std::int32_t edge, first, count;
-    std::uint32_t rank;  // place of this endpoint when counting switch by switch (d-mod-k)
+    std::uint32_t rank;  // place of this endpoint, counting switch by switch as a tree (d-mod-k)
   };
 
   RouteTable(const RouteGraph& graph, int threads, const Poll& poll);
@@ -114,6 +114,7 @@ class RouteTable {
   void read_nodes(const RouteGraph& graph);
   void read_switch_links();
   void order_uplinks(const std::vector<std::vector<Out>>& all);
+  void order_as_tree(const std::vector<std::vector<Out>>& all);
   void read_endpoints();
   void add_exits(const std::vector<std::int32_t>& links, std::vector<std::uint32_t>& seen);
 
@@ -141,7 +142,7 @@ class RouteTable {
   std::vector<std::int32_t> out_ptr_;
   std::vector<Out> out_;
   std::vector<std::uint64_t> tier_divisor_;
-  std::vector<std::int32_t> uplink_rank_, uplink_count_;
+  std::vector<std::int32_t> uplink_rank_, uplink_count_, tree_place_;
 
   std::vector<std::int32_t> port_ptr_, exit_ptr_, deliver_;
   std::vector<Port> ports_;

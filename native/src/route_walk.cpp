@@ -224,6 +224,25 @@ void Walker::walk_all(const std::vector<Ends>& ends, WalkOutput& out, const Poll
   });
 }
 
+// Whether the destination's own traffic would leave the switch below by this link, backwards.
+bool Walker::mirrors(const Ends& e, const RouteTable::Member& down) const {
+  const auto link = down.link, back = link ^ 1, child = down.next;
+  if (back >= table_.n_links() || table_.link_src(back) != table_.link_dst(link)) return false;
+  const auto up = static_cast<std::uint64_t>(std::max(1, table_.uplink_count(child)));
+  const auto wanted = e.place / table_.tier_divisor(child) % up;
+  return table_.uplink_rank(back) == static_cast<std::int64_t>(wanted);
+}
+
+// Whether the destination's own traffic would come up through this switch.
+bool Walker::own_way(const Ends& e, std::int32_t sw) const {
+  const auto edge = table_.exit_at(e.exit).edge;
+  if (sw == table_.edge_switch(edge)) return true;
+  const auto set = table_.next(sw, edge);
+  for (std::uint32_t k = 0; k < set.size; ++k)
+    if (mirrors(e, set.first[k]) && own_way(e, set.first[k].next)) return true;
+  return false;
+}
+
 // Destination-based: going up, the destination's place divided by what lower tiers choose among;
 // going down, the mirror of the way the destination's own traffic would come up, so that parallel
 // links and the destinations behind them pair off.
@@ -232,13 +251,15 @@ std::uint32_t Walker::dmodk_member(const Ends& e, std::int32_t sw, RouteTable::S
   const auto peer = set.first[0].next;
   if (table_.tier(peer) > table_.tier(sw))
     return static_cast<std::uint32_t>(e.place / table_.tier_divisor(sw) % set.size);
+  // A switch may have links to several children which all match (a core with two links to a pod):
+  // the destination's traffic comes up through one of them.
+  std::uint32_t match = set.size;
   for (std::uint32_t k = 0; k < set.size; ++k) {
-    const auto link = set.first[k].link, back = link ^ 1, child = set.first[k].next;
-    if (back >= table_.n_links() || table_.link_src(back) != table_.link_dst(link)) continue;
-    const auto up = static_cast<std::uint64_t>(std::max(1, table_.uplink_count(child)));
-    const auto wanted = e.place / table_.tier_divisor(child) % up;
-    if (table_.uplink_rank(back) == static_cast<std::int64_t>(wanted)) return k;
+    if (!mirrors(e, set.first[k])) continue;
+    if (own_way(e, set.first[k].next)) return k;
+    if (match == set.size) match = k;
   }
+  if (match < set.size) return match;
   return static_cast<std::uint32_t>(e.place / table_.tier_divisor(peer) % set.size);
 }
 

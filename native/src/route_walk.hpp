@@ -100,6 +100,8 @@ class Walker {
                   std::int64_t last, Pick pick) const;
   template <class Pick>
   void walk_all(const std::vector<Ends>& ends, WalkOutput& out, const Poll& poll, Pick pick) const;
+  bool mirrors(const Ends& e, const RouteTable::Member& down) const;
+  bool own_way(const Ends& e, std::int32_t sw) const;
   std::uint32_t dmodk_member(const Ends& e, std::int32_t sw, RouteTable::Set set) const;
   std::int32_t table_entry(std::int32_t node, std::int32_t dst) const;
   std::uint8_t follow_table(std::int64_t i, std::vector<std::int32_t>& path) const;

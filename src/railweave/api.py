@@ -70,7 +70,9 @@ class LoadedDesign:
         """Size and build every plane. Raises SizingError where that cannot be."""
         from railweave.fabric.build import build_fabric
 
-        return BuiltDesign(self.document, build_fabric(self.design, self.document.catalog, self.document.folder))
+        return BuiltDesign(
+            self.document, build_fabric(self.design, self.document.catalog, self.document.folder)
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,10 +128,36 @@ class BuiltDesign:
         return monte_carlo(self.fabric, failures=failures, draws=draws, seed=self.design.seed)
 
     def check(self) -> tuple[Finding, ...]:
-        """Return the findings of building and of every design check."""
+        """Return the findings of building, of every design check, and of what has failed."""
         from railweave.assess import run_checks
 
-        return run_checks(self.document, self.built)
+        return (*run_checks(self.document, self.built), *self._failure_findings())
+
+    def _failure_findings(self) -> tuple[Finding, ...]:
+        """Say what the failed parts cost, held against the design's objectives."""
+        if not self.failed:
+            return ()
+        import numpy as np
+
+        from railweave.fabric.failures import parse_failures, what_if
+        from railweave.findings import Finding, Severity
+
+        whole = replace(self.fabric, link_up=np.ones_like(self.fabric.link_up))
+        cost = what_if(whole, parse_failures(whole, self.failed))
+        wanted = self.design.objectives.min_bandwidth
+        grave = cost.after.servers_cut_off > 0 or cost.bisection_left < wanted
+        some = cost.gpus_cut_off > 0 or cost.bisection_left < 1
+        severity = Severity.ERROR if grave else Severity.WARNING if some else Severity.INFO
+        return (
+            Finding(
+                "parts-failed",
+                severity,
+                ", ".join(self.failed),
+                cost.describe(),
+                f"objectives.min_bandwidth asks for {wanted:.0%} of the bisection",
+                "restore them, or design for their loss" if some else "",
+            ),
+        )
 
     def routing(self, scheme: RoutingScheme | None = None, seed: int | None = None) -> RoutingSet:
         """Compile the routing of every plane; ``scheme`` replaces the back-end's."""
@@ -188,16 +216,15 @@ class BuiltDesign:
         Raises:
             InputError: more ranks than GPUs, or an algorithm that cannot do the operation.
         """
-        from railweave.design.models import Job
+        from railweave.design.models import Job, PlacementName
         from railweave.report.outcomes import job_outcomes, simulate_workload
 
-        job = Job(
-            name="collective",
-            collective=operation,
-            size=size_bytes,
-            algorithm=algorithm,
-            ranks="all" if ranks is None else ranks,
-            **({} if placement is None else {"placement": placement}),
+        job = Job(name="collective", collective=operation, algorithm=algorithm).model_copy(
+            update={
+                "size": size_bytes,
+                "ranks": "all" if ranks is None else ranks,
+                "placement": placement or PlacementName.PACKED,
+            }
         )
         alone = self.design.model_copy(
             update={"jobs": (job,), "background": (), "storage_traffic": ()}

@@ -164,9 +164,10 @@ def format_bits_rate(value_bps: float) -> str:
 
 
 def format_bytes(value_bytes: float) -> str:
-    """Write bytes with a binary prefix when it is exact there, else with a decimal one."""
+    """Write bytes with a binary prefix when it is short and exact there, else with a decimal one."""
     for factor, prefix in _BINARY[:-1]:
-        if value_bytes >= factor and (value_bytes * 4) % factor == 0:
+        short = factor <= value_bytes < 10_000 * factor
+        if short and (value_bytes * 4) % factor == 0:
             return f"{value_bytes / factor:g} {prefix}B"
     return format_si(value_bytes, "B")
 

@@ -11,10 +11,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from railweave.design import load_design, parse_design
-from railweave.design._meaning_work import ALGORITHMS_OF
 from railweave.design.models import Cluster, PlaneName, RoutingScheme, Transport
 from railweave.errors import DesignError, Problem
-from railweave.workload.collectives import ALGORITHMS
 
 
 def test_design_of_the_readme_loads() -> None:
@@ -109,10 +107,6 @@ def test_problems_come_in_the_order_of_the_file() -> None:
     lines = [problem.line for problem in caught.value.problems]
     assert len(lines) >= 2
     assert lines == sorted(lines)
-
-
-def test_table_of_algorithms_is_the_one_the_workload_has() -> None:
-    assert ALGORITHMS_OF == ALGORITHMS
 
 
 _LINES = EVERYTHING.splitlines()

@@ -4,14 +4,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minifabric import clos
-from railweave.design.models import Algorithm, Collective, Transport
+from railweave.design.models import ALGORITHMS, Algorithm, Collective, Transport
 from railweave.engine import simulate
 from railweave.engine.analytic import collective_time, simulate_analytic
 from railweave.errors import EngineError, InputError
 from railweave.fabric import PlaneId
 from railweave.fabric.routing import compile_routing
 from railweave.workload import (
-    ALGORITHMS,
     CollectiveOptions,
     Communicator,
     TrafficBuilder,

@@ -6,7 +6,6 @@ import pytest
 from minifabric import clos
 from railweave.design.models import Collective, RoutingScheme, RoutingSpec
 from railweave.engine.metrics import (
-    bus_factor,
     collective_bandwidth,
     label_metrics,
     percentiles,
@@ -64,10 +63,8 @@ def test_bandwidth_is_that_of_nccl_tests():
     algbw, busbw = collective_bandwidth(Collective.ALL_REDUCE, 8, 2**30, 4e-3)
     assert algbw == pytest.approx(2**30 / 4e-3)
     assert busbw == pytest.approx(algbw * 1.75)
-    assert bus_factor(Collective.ALL_TO_ALL, 8) == 0.875
-    assert bus_factor(Collective.BROADCAST, 8) == 1.0
-    with pytest.raises(InputError):
-        bus_factor(Collective.REDUCE, 0)
+    with pytest.raises(InputError, match="at least one rank"):
+        collective_bandwidth(Collective.REDUCE, 0, 1.0, 1.0)
 
 
 def test_percentiles_ignore_what_is_not_known():

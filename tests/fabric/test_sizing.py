@@ -384,6 +384,12 @@ def test_growth_limits_are_the_limits():
         plan(limits["three tiers"].max_servers + 1, **SUPERPOD)
 
 
+def test_growth_counts_no_leaf_of_other_hosts():
+    alone, beside = plan(256, **SUPERPOD), plan(256, **SUPERPOD, extra_hosts={"ufm": 4})
+    assert (row(alone)[0], row(beside)[0]) == (64, 65)
+    assert [step.max_gpus for step in beside.growth] == [step.max_gpus for step in alone.growth]
+
+
 def test_rack_size_follows_power():
     found = plan(8, topology="leaf-spine", top_of_rack=True, **SUPERPOD)
     assert found.size.demand.rack == 3  # 40 kW a rack, 10.2 kW a server

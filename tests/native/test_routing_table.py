@@ -276,7 +276,7 @@ def test_a_long_walk_can_be_interrupted(scheme, threads):
         signal.setitimer(signal.ITIMER_REAL, whole / 10)
         with pytest.raises(StopNowError):
             table.walk(**f)
-        assert time.perf_counter() - start < 0.75 * whole
+        assert time.perf_counter() - start < 0.9 * whole
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)

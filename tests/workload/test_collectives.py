@@ -6,10 +6,9 @@ from dataflow import knowledge
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from railweave.design.models import Algorithm, Collective
+from railweave.design.models import ALGORITHMS, Algorithm, Collective
 from railweave.errors import InputError
 from railweave.workload import (
-    ALGORITHMS,
     CollectiveOptions,
     Communicator,
     bus_factor,

@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from railweave.design.models import Algorithm, Collective
+from railweave.design.models import ALGORITHMS, Algorithm, Collective
 from railweave.errors import EngineError
 from railweave.workload import (
-    ALGORITHMS,
     DELIVERED,
     SENT,
     CollectiveOptions,
@@ -169,22 +168,15 @@ def test_widths_must_add_up():
         TrafficBuilder().plain_tasks([0, 1], [1, 0], 1.0, label="x", widths=[3])
 
 
-def best_of(times, build):
-    taken = []
-    for _ in range(times):
-        begun = time.perf_counter()
-        build()
-        taken.append(time.perf_counter() - begun)
-    return min(taken)
-
-
-def test_large_collectives_are_built_quickly():
-    ring = Communicator.grid(2048, 8)
-    assert best_of(5, lambda: collective_traffic(Collective.ALL_REDUCE, ring, 2**30)) < 0.1
-    many = Communicator.flat(1024)
-    assert best_of(2, lambda: collective_traffic(Collective.ALL_TO_ALL, many, 2**30)) < 1.0
-    traffic = collective_traffic(Collective.ALL_TO_ALL, many, 2**30)
-    assert traffic.n_streams == 1_047_552
+def test_large_collectives_are_arrays_not_messages():
+    """Half a billion messages of a ring stay one stream a hop; ceilings only catch hangs."""
+    begun = time.perf_counter()
+    ring = collective_traffic(Collective.ALL_REDUCE, Communicator.grid(2048, 8), 2**30)
+    assert ring.n_streams <= 8 * 2 * 16_384
+    assert int(ring.task_rounds.max()) == 2 * 16_383
+    pairs = collective_traffic(Collective.ALL_TO_ALL, Communicator.flat(1024), 2**30)
+    assert pairs.n_streams == 1_047_552
+    assert time.perf_counter() - begun < 30.0
 
 
 def test_pipelining_cuts_as_asked():

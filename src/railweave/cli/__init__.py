@@ -42,7 +42,9 @@ def main() -> NoReturn:
 
     signal.signal(signal.SIGTERM, _terminate)
     try:
-        sys.exit(_run())
+        code = _run()
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # All is done; nothing is left to interrupt.
+        sys.exit(code)
     except RailweaveError as error:
         # Problems of a file read as compilers' do: file:line:col first, one a line.
         text = f"{error}" if isinstance(error, DesignError) else f"railweave: {error}"
@@ -67,8 +69,8 @@ def main() -> NoReturn:
 def _show_usage_error(error: Exception) -> NoReturn:
     """Show an error of the command line's own making; anything else is ours and goes on."""
     show, code = getattr(error, "show", None), getattr(error, "exit_code", None)
-    if isinstance(code, int):
-        if show is not None:
-            show()
-        sys.exit(code)
-    raise error
+    if show is None or not isinstance(code, int):
+        raise error
+    vars(error)["message"] = str(vars(error).get("message", "")).replace("Value error, ", "")
+    show()
+    sys.exit(code)

@@ -25,7 +25,14 @@ def console() -> Console:
     """Return a console on stdout; plain where stdout is not a terminal."""
     from rich.console import Console
 
-    return Console(highlight=False, markup=False, emoji=False)
+    class Piped(Console):
+        """A console which leaves the answer to a closed pipe (``| head``) to the command line."""
+
+        def on_broken_pipe(self) -> None:
+            """Let the error go on instead of ending with exit code 1."""
+            raise BrokenPipeError
+
+    return Piped(highlight=False, markup=False, emoji=False)
 
 
 def print_text(text: str, *, style: str = "") -> None:

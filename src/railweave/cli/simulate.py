@@ -66,5 +66,8 @@ def register(app: typer.Typer) -> None:
             print_text("")
         if not tables:
             print_text("The design states no traffic: give it jobs, background or storage_traffic.")
+        of_fabric = set(record.summary.assumptions)
         for item in record.assumptions:
+            if item in of_fabric:  # power, reliability: nothing of it was simulated
+                continue
             print_text(f"{item.subject}: {item.statement}", style="dim")

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final, TypeAlias
 
 from railweave.design._context import Context
+from railweave.design._facts import known_names
 from railweave.design.models import (
-    Algorithm,
-    Collective,
+    ALGORITHMS,
     Job,
     PlaneName,
     Service,
@@ -19,23 +19,8 @@ from railweave.errors import Problem
 from railweave.formats.validation import list_names, nearest
 from railweave.formats.yaml_source import PathStep
 
-__all__ = ["ALGORITHMS_OF", "WORK_CHECKS"]
+__all__ = ["WORK_CHECKS"]
 
-#: the algorithms that each operation can run by, the default first
-ALGORITHMS_OF: Final[dict[Collective, tuple[Algorithm, ...]]] = {
-    Collective.ALL_REDUCE: (
-        Algorithm.RING,
-        Algorithm.TREE,
-        Algorithm.HALVING_DOUBLING,
-        Algorithm.HIERARCHICAL,
-    ),
-    Collective.ALL_GATHER: (Algorithm.RING, Algorithm.HALVING_DOUBLING, Algorithm.HIERARCHICAL),
-    Collective.REDUCE_SCATTER: (Algorithm.RING, Algorithm.HALVING_DOUBLING, Algorithm.HIERARCHICAL),
-    Collective.BROADCAST: (Algorithm.RING, Algorithm.TREE),
-    Collective.REDUCE: (Algorithm.RING, Algorithm.TREE),
-    Collective.ALL_TO_ALL: (Algorithm.DIRECT, Algorithm.RAIL_ALIGNED),
-    Collective.SEND_RECV: (Algorithm.DIRECT,),
-}
 #: fields of a job that only mean something beside ``collective``, or beside ``model``
 COLLECTIVE_FIELDS: Final = ("size", "algorithm", "channels")
 MODEL_FIELDS: Final = ("parallelism", "micro_batches", "micro_batch")
@@ -74,6 +59,7 @@ def job_is_one_thing(context: Context) -> Iterator[Problem]:
         if job.model is not None:
             yield from context.unknown("model", job.model, (*path, "model"))
             yield from _parallelism(context, job, path)
+            yield from _degrees_of_model(context, job, path)
 
 
 def _collective(context: Context, job: Job, path: tuple[PathStep, ...]) -> Iterator[Problem]:
@@ -84,7 +70,7 @@ def _collective(context: Context, job: Job, path: tuple[PathStep, ...]) -> Itera
             f"{job.collective.value} needs its size",
             allowed="bytes of the operation a rank, such as 1 GiB",
         )
-    choices = ALGORITHMS_OF[job.collective]
+    choices = ALGORITHMS[job.collective]
     if job.algorithm is not None and job.algorithm not in choices:
         yield context.problem(
             (*path, "algorithm"),
@@ -130,6 +116,30 @@ def _parallelism(context: Context, job: Job, path: tuple[PathStep, ...]) -> Iter
         )
 
 
+def _degrees_of_model(context: Context, job: Job, path: tuple[PathStep, ...]) -> Iterator[Problem]:
+    """Every stage has a layer of the model, and experts are shared out evenly."""
+    degrees = job.parallelism
+    if degrees is None or job.model not in known_names(context.catalog, "model"):
+        return
+    shape = context.catalog.model(job.model)
+    if degrees.pipeline > shape.layers:
+        yield context.problem(
+            (*path, "parallelism", "pipeline"),
+            f"{degrees.pipeline} stages for the {shape.layers} layers of {job.model}",
+            allowed=f"at most {shape.layers}",
+            nearest=str(shape.layers),
+        )
+    if shape.experts % degrees.expert:
+        right = [n for n in range(1, shape.experts + 1) if shape.experts % n == 0]
+        yield context.problem(
+            (*path, "parallelism", "expert"),
+            f"{degrees.expert} does not divide the experts of {job.model}, which has"
+            f" {shape.experts}",
+            allowed=list_names(str(n) for n in right),
+            nearest=str(max(n for n in right if n <= degrees.expert)),
+        )
+
+
 def _ranks(context: Context, job: Job) -> int | None:
     """Return how many GPUs a job uses, None where it cannot be known."""
     return context.total_gpus() if job.ranks == "all" else job.ranks
@@ -142,19 +152,20 @@ def ranks_have_gpus(context: Context) -> Iterator[Problem]:
         path, ranks = ("jobs", number), _ranks(context, job)
         if gpus is None or ranks is None:
             continue
-        if ranks > gpus:
-            yield context.problem(
-                (*path, "ranks"),
-                f"{ranks} ranks on {gpus} GPUs",
-                allowed=f"2 to {gpus}, or all",
-                nearest=str(gpus),
-            )
-        elif ranks < 2 and job.collective is not None:
+        allowed = f"2 to {gpus}, or all" if gpus > 2 else "2, or all"
+        if job.collective is not None and min(ranks, gpus) < 2:
             yield context.problem(
                 (*path, "ranks"),
                 "one rank has nobody to communicate with",
-                allowed=f"2 to {gpus}, or all",
+                allowed=allowed if gpus > 1 else "a cluster of more GPUs than this one",
                 nearest="2" if gpus > 1 else "",
+            )
+        elif ranks > gpus:
+            yield context.problem(
+                (*path, "ranks"),
+                f"{ranks} ranks on {gpus} GPUs",
+                allowed=allowed,
+                nearest=str(gpus),
             )
         if isinstance(job.placement, tuple):
             yield from _placement(context, job.placement, path, ranks, gpus)

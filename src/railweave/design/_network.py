@@ -285,7 +285,8 @@ class Plane(SpecModel):
         default_factory=dict, description="Other hosts' ports on the leaves, such as ufm: 4."
     )
     links_per_cable: LinksPerCable = Field(
-        LinksPerCable(), description="Links in one cable by tier, counted at its lower end; 2 for twin-port cages."
+        LinksPerCable(),
+        description="Links in one cable by tier, counted at its lower end; 2 for twin-port cages.",
     )
     mtu: SizeBytes | None = Field(None, description="Largest payload of a packet.")
     routing: Annotated[RoutingSpec, short_for("scheme"), Also({"definition": "RoutingScheme"})] = (

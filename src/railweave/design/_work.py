@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Literal, TypeAlias
+from types import MappingProxyType
+from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import Field
 
@@ -49,6 +51,27 @@ class Algorithm(StrEnum):
     HIERARCHICAL = "hierarchical"
     DIRECT = "direct"
     RAIL_ALIGNED = "rail-aligned"
+
+
+_PIECES: Final = (Algorithm.RING, Algorithm.HALVING_DOUBLING, Algorithm.HIERARCHICAL)
+
+#: operation → algorithms that can do it, the default first
+ALGORITHMS: Final[Mapping[Collective, tuple[Algorithm, ...]]] = MappingProxyType(
+    {
+        Collective.ALL_REDUCE: (
+            Algorithm.RING,
+            Algorithm.TREE,
+            Algorithm.HALVING_DOUBLING,
+            Algorithm.HIERARCHICAL,
+        ),
+        Collective.ALL_GATHER: _PIECES,
+        Collective.REDUCE_SCATTER: _PIECES,
+        Collective.BROADCAST: (Algorithm.RING, Algorithm.TREE),
+        Collective.REDUCE: (Algorithm.RING, Algorithm.TREE),
+        Collective.ALL_TO_ALL: (Algorithm.DIRECT, Algorithm.RAIL_ALIGNED),
+        Collective.SEND_RECV: (Algorithm.DIRECT,),
+    }
+)
 
 
 class PlacementName(StrEnum):

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from railweave.design._context import Context
 from railweave.design._meaning_network import CONGESTION_OF, SCHEMES_OF, SHARED_FIELDS
-from railweave.design._meaning_work import ALGORITHMS_OF, COLLECTIVE_FIELDS, MODEL_FIELDS
+from railweave.design._meaning_work import COLLECTIVE_FIELDS, MODEL_FIELDS
 from railweave.design.models import (
+    ALGORITHMS,
     CongestionName,
     Job,
     Plane,
@@ -102,7 +103,7 @@ def _of_plane(plane: Plane) -> dict[str, str]:
 
 def _of_job(job: Job, total: int | None) -> dict[str, str]:
     if job.collective is not None:
-        return {} if job.algorithm else {"algorithm": ALGORITHMS_OF[job.collective][0].value}
+        return {} if job.algorithm else {"algorithm": ALGORITHMS[job.collective][0].value}
     ranks, degrees = (total if job.ranks == "all" else job.ranks), job.parallelism
     if degrees is not None and degrees.data is None and ranks is not None:
         return {"parallelism.data": str(ranks // (degrees.tensor * degrees.pipeline))}

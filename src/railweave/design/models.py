@@ -49,6 +49,7 @@ from railweave.design._values import (
     not_empty,
 )
 from railweave.design._work import (
+    ALGORITHMS,
     Algorithm,
     BackgroundTraffic,
     Collective,
@@ -61,6 +62,7 @@ from railweave.design._work import (
 from railweave.formats.quantity import Metres
 
 __all__ = [
+    "ALGORITHMS",
     "Algorithm",
     "BackgroundTraffic",
     "Cluster",

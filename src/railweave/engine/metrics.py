@@ -9,15 +9,14 @@ import numpy.typing as npt
 
 from railweave.design.models import Collective
 from railweave.engine.result import Result
-from railweave.errors import InputError
 from railweave.fabric import Fabric, NodeKind
 from railweave.fabric.routing import Paths
+from railweave.workload import bus_factor
 
 __all__ = [
     "LabelMetrics",
     "Percentiles",
     "Spread",
-    "bus_factor",
     "collective_bandwidth",
     "label_metrics",
     "percentiles",
@@ -97,29 +96,15 @@ def label_metrics(result: Result) -> tuple[LabelMetrics, ...]:
     return tuple(out)
 
 
-def bus_factor(operation: Collective, ranks: int) -> float:
-    """Return busbw / algbw of a collective, as nccl-tests defines it.
-
-    AllReduce 2(n−1)/n; AllGather, ReduceScatter and AlltoAll (n−1)/n; the others 1.
-
-    Raises:
-        InputError: fewer than one rank.
-    """
-    if ranks < 1:
-        raise InputError(f"a collective needs at least one rank, not {ranks}")
-    if operation is Collective.ALL_REDUCE:
-        return 2.0 * (ranks - 1) / ranks
-    if operation in (Collective.ALL_GATHER, Collective.REDUCE_SCATTER, Collective.ALL_TO_ALL):
-        return (ranks - 1) / ranks
-    return 1.0
-
-
 def collective_bandwidth(
     operation: Collective, ranks: int, size_bytes: float, time_s: float
 ) -> tuple[float, float]:
     """Return (algbw, busbw) in bytes/s of a collective of this size which took this long.
 
     ``size_bytes`` counts as in nccl-tests: the larger of a rank's send and receive buffers.
+
+    Raises:
+        InputError: fewer than one rank.
     """
     algbw = size_bytes / time_s if time_s > 0 else float("inf")
     return algbw, algbw * bus_factor(operation, ranks)

@@ -36,12 +36,14 @@ TALLEST_DEFAULT_UNITS = 5
 
 @dataclass(frozen=True, slots=True)
 class Adapter:
-    """The NICs of one server in one plane: how many, and each one's speed with all its ports."""
+    """The NICs of one server in one plane: how many, and each one's speed with all its ports.
+
+    ``pcie_bps`` is usable, as the catalog states it; nothing more is taken off.
+    """
 
     count: int
     speed_bps: float
     pcie_bps: float
-    pcie_efficiency: float
     latency_s: float
     name: str = ""
 
@@ -119,14 +121,14 @@ def _adapter(server: Server, role: str, group: ServerGroup, catalog: Catalog) ->
     count, speed = nics.count, nics.speed_bps
     if role == "backend":
         count, speed = group.nics or count, group.nic_speed or speed
-    return Adapter(count, speed, part.pcie_bps, PCIE_EFFICIENCY, part.latency_s, nics.nic)
+    return Adapter(count, speed, part.pcie_bps, part.latency_s, nics.nic)
 
 
 def _inline_shape(group: ServerGroup, inline: InlineServer, count: int) -> ServerShape:
     speed = group.nic_speed or inline.nic_speed
     usable = inline.pcie_bandwidth or PCIE_HEADROOM * speed
     adapters = {
-        PlaneId.BACKEND: Adapter(group.nics or inline.nics, speed, usable, 1.0, NIC_LATENCY_S)
+        PlaneId.BACKEND: Adapter(group.nics or inline.nics, speed, usable, NIC_LATENCY_S)
     }
     if inline.frontend_nics:
         adapters[PlaneId.FRONTEND] = _assumed(inline.frontend_nics, inline.frontend_speed)
@@ -144,7 +146,7 @@ def _inline_shape(group: ServerGroup, inline: InlineServer, count: int) -> Serve
 
 
 def _assumed(count: int, speed_bps: float) -> Adapter:
-    return Adapter(count, speed_bps, PCIE_HEADROOM * speed_bps, 1.0, NIC_LATENCY_S)
+    return Adapter(count, speed_bps, PCIE_HEADROOM * speed_bps, NIC_LATENCY_S)
 
 
 def adapter_of(shape: ServerShape, plane: PlaneId) -> Adapter:

@@ -54,12 +54,11 @@ class _Frame:
     slot: Ints  #: number of each GPU in its server
     gpu: Ints  #: node of each GPU
 
-    def adapters(self, plane: PlaneId) -> tuple[Numbers, Numbers, Numbers]:
-        """Return PCIe bandwidth and efficiency, and NIC latency, by server group."""
+    def adapters(self, plane: PlaneId) -> tuple[Numbers, Numbers]:
+        """Return usable PCIe bandwidth and NIC latency by server group."""
         found = [adapter_of(shape, plane) for shape in self.shapes]
         return (
             np.array([adapter.pcie_bps for adapter in found]),
-            np.array([adapter.pcie_efficiency for adapter in found]),
             np.array([adapter.latency_s for adapter in found]),
         )
 
@@ -163,7 +162,7 @@ def _add_scale_up(frame: _Frame) -> None:
 
 def _add_nics(frame: _Frame, plane: PlaneId, count: Ints, *, to_host: bool) -> Ints:
     """Add a plane's NICs; return the first NIC node of each server."""
-    pcie, efficiency, latency = frame.adapters(plane)
+    pcie, latency = frame.adapters(plane)
     owner = np.repeat(np.arange(len(count)), count)
     start = np.cumsum(count) - count
     kind = frame.group[owner]
@@ -183,7 +182,6 @@ def _add_nics(frame: _Frame, plane: PlaneId, count: Ints, *, to_host: bool) -> I
             first + np.arange(len(owner)),
             pcie[kind],
             LinkLayer.PCIE,
-            efficiency=efficiency[kind],
         )
     return first + start
 
@@ -193,7 +191,7 @@ def _add_gpu_pcie(frame: _Frame, nic_first: Ints, nics: Ints, gpus: Ints) -> Non
 
     With fewer NICs than GPUs several GPUs share one; with more, a GPU has several.
     """
-    pcie, efficiency, _ = frame.adapters(PlaneId.BACKEND)
+    pcie, _ = frame.adapters(PlaneId.BACKEND)
     owner, slot = frame.owner, frame.slot
     first = slot * nics[owner] // np.maximum(1, gpus[owner])
     last = np.maximum(first + 1, (slot + 1) * nics[owner] // np.maximum(1, gpus[owner]))
@@ -206,5 +204,4 @@ def _add_gpu_pcie(frame: _Frame, nic_first: Ints, nics: Ints, gpus: Ints) -> Non
         nic_first[owner[which]] + first[which] + offset,
         pcie[kind],
         LinkLayer.PCIE,
-        efficiency=efficiency[kind],
     )

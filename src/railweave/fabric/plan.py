@@ -262,7 +262,7 @@ def growth(size: NetworkSize, gpus: int) -> tuple[Growth, ...]:
     steps = [("star", star, "leaf-spine or rail-optimized, in two tiers")]
     if demand.scheme is not Scheme.STAR:
         unit = size.placement.unit_servers
-        leaves = max(1, round(size.leaves / size.placement.units))
+        leaves = int(np.bincount(size.placement.leaf_unit).max())  # of one unit
         full = demand.spine.links(leaf.up_bps, demand.spare_spine)
         steps.append(("two tiers", full // leaves * unit, "three tiers, or multi-zone"))
         down = _down_in_three_tiers(size)

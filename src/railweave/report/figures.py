@@ -38,8 +38,13 @@ def draw_heat(heat: HeatMap) -> go.Figure:
             hovertemplate="%{y} – %{x}: %{z} %<extra></extra>",
         )
     apply_style(figure, height=max(300, min(560, 60 + 14 * len(heat.rows))))
-    figure.update_xaxes(showticklabels=len(heat.columns) <= 16, tickangle=-60)
-    figure.update_yaxes(showticklabels=len(heat.rows) <= 36)
+    lower, upper = heat.title.split(" – ")
+    figure.update_layout(margin={"t": 28})
+    figure.update_xaxes(
+        showticklabels=len(heat.columns) <= 16, tickangle=-60, showgrid=False, title=upper
+    )
+    figure.update_yaxes(showgrid=False)
+    figure.update_yaxes(showticklabels=len(heat.rows) <= 36, title=lower, col=1)
     return figure
 
 
@@ -61,7 +66,7 @@ def draw_job_times(jobs: Sequence[JobOutcome]) -> go.Figure:
             marker_color=colour,
             hovertemplate="%{y}: %{x:.4g} ms<extra></extra>",
         )
-    figure.update_layout(barmode="group")
+    figure.update_layout(barmode="group", bargap=0.35)
     figure.update_xaxes(title="time [ms]")
     return apply_style(figure, height=160 + 44 * len(names))
 
@@ -85,7 +90,7 @@ def draw_shares(jobs: Sequence[JobOutcome]) -> go.Figure:
             marker_color=colour,
             hovertemplate="%{y}: %{x:.3g} %<extra>" + label + "</extra>",
         )
-    figure.update_layout(barmode="stack")
+    figure.update_layout(barmode="stack", bargap=0.35)
     figure.update_xaxes(title="share of payload bytes [%]", range=[0, 100])
     return apply_style(figure, height=160 + 36 * len(jobs))
 

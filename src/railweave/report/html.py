@@ -32,7 +32,7 @@ from railweave.units import format_bits_rate, format_seconds, format_si
 __all__ = ["render_html"]
 
 #: longer tables are folded away behind their title
-MOST_OPEN_ROWS = 14
+MOST_OPEN_ROWS = 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +85,16 @@ def _tiles(record: RunRecord) -> list[Tile]:
 
 def _topology_notes(view: TopologyView) -> tuple[str, ...]:
     pods = {node.pod for node in view.nodes if node.pod >= 0}
+    counted = sum(node.count for node in view.nodes if node.tier == 0 and node.pod >= 0)
+    frames_share = counted > dict(view.totals).get(0, 0)
     frames = (
         f"A frame is a {view.pod_name} with its servers; numbers under boxes count servers. "
         "Point at a box or a line for what is in it."
     )
-    return (*((frames,) if len(pods) > 1 else ()), *((f"{view.note}.",) if view.note else ()))
+    notes = [frames] if len(pods) > 1 else []
+    if frames_share:
+        notes.append(f"Every server has NICs in several {view.pod_name}s and is drawn in each.")
+    return (*notes, *([f"{view.note}."] if view.note else []))
 
 
 def _fabric_sections(record: RunRecord) -> list[Section]:
@@ -156,7 +161,7 @@ def _job_sections(record: RunRecord) -> list[Section]:
             "Links",
             "Link utilisation",
             heats,
-            notes=("Mean over the whole run; grey cells have no links.",) if heats else (),
+            notes=("Mean over the whole run; empty cells have no links.",) if heats else (),
             empty="There are no links between switches, or the engine does not resolve links.",
         ),
         Section(

@@ -140,7 +140,7 @@ def what_if_table(record: RunRecord) -> PageTable:
     )
     return PageTable(
         "what-ifs",
-        "If something fails",
+        "What one failure costs",
         (
             "out",
             "links down",

@@ -35,7 +35,7 @@ PLANE_COLOURS: Final = (
 )
 #: sequential scale for utilisation, from idle to full
 HEAT: Final[list[tuple[float, str]]] = [
-    (0.0, "#eef3f8"),
+    (0.0, "rgba(120,150,180,0.14)"),
     (0.25, "#a8cbe6"),
     (0.5, "#4f94c9"),
     (0.75, "#e0a030"),
@@ -53,7 +53,7 @@ def apply_style(figure: go.Figure, *, height: int = 380, title: str = "") -> go.
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)",
         font={"family": "system-ui, sans-serif", "size": 12, "color": _INK},
-        legend={"orientation": "h", "y": 1.08, "x": 0},
+        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
         hoverlabel={"font": {"family": "system-ui, sans-serif"}},
     )
     figure.update_xaxes(gridcolor="rgba(128,140,155,0.2)", zeroline=False)

@@ -7,7 +7,7 @@ rails and parallel planes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -81,6 +81,7 @@ def collapse(
     """Collapse a plane to a few dozen boxes and the bundles between them."""
     switches = fabric.switches(plane).astype(np.int64)
     ends = _ends(fabric, switches)
+    fabric = replace(fabric, node_pod=_pods(fabric, ends))
     tiers = np.maximum(fabric.node_tier[switches], 1)
     rows = [(0, ends)] + [(int(t), switches[tiers == t]) for t in np.unique(tiers)]
     last_pod = np.unique(fabric.node_pod[ends][fabric.node_pod[ends] >= 0])[:MOST_PODS]
@@ -109,6 +110,16 @@ def _ends(fabric: Fabric, switches: I64) -> I64:
     ends = fabric.link_src[is_switch[fabric.link_dst] & ~is_switch[fabric.link_src]]
     # Another plane's switch is no end of this one.
     return np.unique(ends[fabric.node_tier[ends] == 0]).astype(np.int64)
+
+
+def _pods(fabric: Fabric, ends: I64) -> npt.NDArray[np.int32]:
+    """Return pods with every server in the pod of the leaves that it hangs on."""
+    is_server = np.zeros(fabric.n_nodes, dtype=bool)
+    is_server[ends[fabric.node_server[ends] >= 0]] = True
+    links = np.flatnonzero(is_server[fabric.link_src] & (fabric.node_tier[fabric.link_dst] != 0))
+    pods = fabric.node_pod.copy()
+    pods[fabric.link_src[links]] = fabric.node_pod[fabric.link_dst[links]]
+    return pods
 
 
 def _devices(fabric: Fabric, members: I64, tier: int) -> int:

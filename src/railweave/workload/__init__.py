@@ -10,7 +10,6 @@ from railweave.workload.background import (
     poisson_flows,
 )
 from railweave.workload.collectives import (
-    ALGORITHMS,
     CollectiveOptions,
     append_collective,
     collective_traffic,
@@ -54,7 +53,6 @@ from railweave.workload.volume import (
 )
 
 __all__ = [
-    "ALGORITHMS",
     "DELIVERED",
     "SENT",
     "SIZE_TABLES",

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final
 
-from railweave.design.models import Algorithm, Collective
+from railweave.design.models import ALGORITHMS, Algorithm, Collective
 from railweave.errors import InputError
 from railweave.workload._alltoall import direct, rail_aligned
 from railweave.workload._builder import TrafficBuilder
@@ -24,7 +24,6 @@ from railweave.workload._traffic import Traffic
 from railweave.workload._tree import tree
 
 __all__ = [
-    "ALGORITHMS",
     "CollectiveOptions",
     "append_collective",
     "collective_traffic",
@@ -40,23 +39,6 @@ _FAMILIES: Final[dict[Algorithm, _Append]] = {
     Algorithm.HIERARCHICAL: hierarchical,
     Algorithm.DIRECT: direct,
     Algorithm.RAIL_ALIGNED: rail_aligned,
-}
-_PIECES: Final = (Algorithm.RING, Algorithm.HALVING_DOUBLING, Algorithm.HIERARCHICAL)
-
-#: operation → algorithms that can do it, the default first
-ALGORITHMS: Final[dict[Collective, tuple[Algorithm, ...]]] = {
-    Collective.ALL_REDUCE: (
-        Algorithm.RING,
-        Algorithm.TREE,
-        Algorithm.HALVING_DOUBLING,
-        Algorithm.HIERARCHICAL,
-    ),
-    Collective.ALL_GATHER: _PIECES,
-    Collective.REDUCE_SCATTER: _PIECES,
-    Collective.BROADCAST: (Algorithm.RING, Algorithm.TREE),
-    Collective.REDUCE: (Algorithm.RING, Algorithm.TREE),
-    Collective.ALL_TO_ALL: (Algorithm.DIRECT, Algorithm.RAIL_ALIGNED),
-    Collective.SEND_RECV: (Algorithm.DIRECT,),
 }
 
 
@@ -97,7 +79,7 @@ def append_collective(
         comm: the ranks and their places.
         op: operation.
         size_bytes: size as nccl-tests counts it.
-        algorithm: default: the first in :data:`ALGORITHMS`.
+        algorithm: default: the first in :data:`railweave.design.models.ALGORITHMS`.
         options: root, queue pairs, pipelining.
         label: default ``"<op>/<algorithm>"``.
         after: tasks that must be delivered before it starts.

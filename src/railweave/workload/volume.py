@@ -57,7 +57,15 @@ def _bus(op: Collective, n: int) -> Fraction:
 
 
 def bus_factor(op: Collective, ranks: int) -> float:
-    """Return busbw / algbw as nccl-tests defines it: 2(n−1)/n, (n−1)/n, or 1."""
+    """Return busbw / algbw as nccl-tests defines it.
+
+    AllReduce 2(n−1)/n; AllGather, ReduceScatter and AlltoAll (n−1)/n; the others 1.
+
+    Raises:
+        InputError: fewer than one rank.
+    """
+    if ranks < 1:
+        raise InputError(f"ranks: {ranks} is not allowed; a collective needs at least one rank")
     return float(_bus(op, ranks))
 
 

@@ -1,0 +1,72 @@
+"""How far compressed rings are from the same rings written out message by message.
+
+Run: python benchmarks/coupled_forms.py    (alone, and beside 60 plain flows on the same NICs)
+Both forms run through the flow engine, exactly. Alone on its links a ring is the same in both;
+where rings meet, or meet plain flows, the compressed form shares links by average rates.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from designs import built
+from railweave.design.models import Algorithm, Collective, RoutingScheme, RoutingSpec
+from railweave.engine.flow import simulate_flow
+from railweave.fabric import Fabric, PlaneId
+from railweave.fabric.routing import compile_routing
+from railweave.workload import Communicator, Traffic, TrafficBuilder, collective_traffic
+
+BACKEND = PlaneId.BACKEND
+FLOWS = 60
+
+
+def beside(fabric: Fabric, ring: Traffic, flows: int, seed: int) -> Traffic:
+    """Return the ring with random plain flows between NICs."""
+    builder = TrafficBuilder()
+    builder.merge(ring)
+    if flows:
+        rng = np.random.default_rng(seed)
+        nics = fabric.nics(BACKEND)
+        src, dst = rng.choice(nics, flows), rng.choice(nics, flows)
+        keep = src != dst
+        builder.plain(src[keep], dst[keep], rng.uniform(1e6, 2e7, flows)[keep], label="flows")
+    return builder.build()
+
+
+def differences(servers: int, topology: str, channels: int, *, size: int, flows: int) -> np.ndarray:
+    """Return compressed / expanded − 1 of the ring's end and of the flows' mean end."""
+    fabric = built(servers, topology).fabric
+    comm = Communicator.from_fabric(fabric, fabric.gpus, channels=channels)
+    ring = collective_traffic(Collective.ALL_REDUCE, comm, size, algorithm=Algorithm.RING)
+    routing = compile_routing(fabric, BACKEND, RoutingSpec(scheme=RoutingScheme.ECMP))
+    ends = []
+    for form in (ring, ring.expand()):
+        traffic = beside(fabric, form, flows, seed=servers)
+        result = simulate_flow(fabric, traffic, routing)
+        labels = np.array(traffic.labels)[traffic.task_label][traffic.stream_task]
+        plain = labels == "flows"
+        end = result.stream_finish_s
+        ends.append((end[~plain].max(), end[plain].mean() if flows else 1.0))
+    return np.array(ends[0]) / np.array(ends[1]) - 1
+
+
+def main() -> None:
+    """Print one line a case, then the largest differences."""
+    worst = np.zeros(2)
+    for topology in ("leaf-spine", "rail-optimized"):
+        for servers in (2, 3, 4):
+            for channels in (1, 8):
+                for size in (2**20, 2**24, 2**28):
+                    for flows in (0, FLOWS):
+                        found = differences(servers, topology, channels, size=size, flows=flows)
+                        worst = np.maximum(worst, np.abs(found))
+                        print(
+                            f"{topology:15s} {servers} servers {channels} channels "
+                            f"{size >> 20:4d} MiB {flows:3d} flows: "
+                            f"ring {found[0]:+.4%}  flows {found[1]:+.4%}"
+                        )
+    print(f"largest: ring {worst[0]:.2%}, mean end of the flows {worst[1]:.2%}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,289 @@
+"""What each option of the command line does: two command lines, and what must differ between them.
+
+A key is ``command --option``, ``command --option=choice`` where it offers a choice, or
+``command argument``. Command lines name designs as ``{pairs}`` and a fresh folder as ``{out}``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+_SERVERS = "gpus: 2, nics: 2, nic_speed: 100 Gb/s, scale_up_bandwidth: 1 Tb/s"
+_PAIRS = f"""\
+railweave: 1
+name: pairs
+cluster:
+  servers: {{count: 4, inline: {{{_SERVERS}, frontend_speed: 100 Gb/s}}}}
+planes:
+  backend: {{transport: rocev2, topology: leaf-spine, switch: {{radix: 4, speed: 100 Gb/s}}}}
+  frontend: {{transport: tcp, topology: star, switch: {{radix: 16, speed: 100 Gb/s}}}}
+jobs:
+  - {{name: mix, collective: all-to-all, size: 4 MiB}}
+background:
+  - {{name: web, load: 0.6, duration: 1 ms}}
+"""
+_RAILS = """\
+railweave: 1
+name: rails
+cluster:
+  servers:
+    count: 8
+    inline: {gpus: 2, nics: 2, nic_speed: 100 Gb/s, scale_up_bandwidth: 1 Tb/s, power: 5 kW}
+planes:
+  backend:
+    {transport: rocev2, topology: rail-optimized, switch: {radix: 4, speed: 100 Gb/s}, routing: static}
+objectives: {min_bandwidth: 1.0}
+"""
+_TABLE = """\
+railweave: 1
+name: table
+cluster:
+  servers:
+    count: 16
+    inline: {gpus: 4, nics: 4, nic_speed: 400 Gb/s, scale_up_bandwidth: 3.6 Tb/s}
+planes:
+  backend:
+    transport: rocev2
+    topology: leaf-spine
+    switch: {radix: 16, speed: 400 Gb/s, max_breakout: 2}
+    routing: {scheme: table, table: table.csv}
+jobs:
+  - {name: mix, collective: all-to-all, size: 4 MiB}
+"""
+#: every file that the command lines may name, by what stands for it
+FILES = {"pairs": _PAIRS, "rails": _RAILS, "table": _TABLE}
+#: the forwarding table beside them: all that leaves a leaf does so by one port
+TABLE = Path(__file__).parents[1] / "design" / "files" / "table-other.csv"
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a command line left: exit code, what was printed, names of the files in ``{out}``."""
+
+    code: int
+    out: str
+    err: str
+    files: tuple[str, ...]
+
+    def at(self, path: str) -> Any:
+        """Return what stands at a dotted path of the JSON document."""
+        value = json.loads(self.out)
+        for step in path.split("."):
+            value = value[int(step)] if isinstance(value, list) else value[step]
+        return value
+
+
+Holds = Callable[[Seen, Seen], bool]
+
+
+@dataclass(frozen=True)
+class Effect:
+    """Two command lines, and what holds between what they leave."""
+
+    before: str
+    after: str
+    holds: Holds
+
+
+def grows(path: str) -> Holds:
+    """Hold where a number of the JSON document grows."""
+    return lambda before, after: bool(before.at(path) < after.at(path))
+
+
+def shrinks(path: str) -> Holds:
+    """Hold where a number of the JSON document shrinks."""
+    return lambda before, after: bool(before.at(path) > after.at(path))
+
+
+def becomes(path: str, *values: object) -> Holds:
+    """Hold where a value of the JSON document goes from one to the other."""
+    return lambda before, after: (before.at(path), after.at(path)) == values
+
+
+def differs(path: str) -> Holds:
+    """Hold where a value of the JSON document is another one, and there in both."""
+    return lambda before, after: bool(before.at(path) != after.at(path))
+
+
+def appears(text: str) -> Holds:
+    """Hold where a text is printed only by the second."""
+    return lambda before, after: text not in before.out and text in after.out
+
+
+def to_json(before: Seen, after: Seen) -> bool:
+    """Hold where text for people becomes one JSON document."""
+    return before.out[:1] not in "[{" and after.out[:1] in "[{" and bool(json.loads(after.out))
+
+
+def exits(*codes: int) -> Holds:
+    """Hold where the exit codes are these."""
+    return lambda before, after: (before.code, after.code) == codes
+
+
+def _choices(command: str, option: str, path: str, line: str, how: Mapping[str, Any]) -> Any:
+    return {
+        f"{command} --{option}={choice}": Effect(
+            f"{line} --{option} {other}", f"{line} --{option} {choice}", holds(path)
+        )
+        for choice, (other, holds) in how.items()
+    }
+
+
+_TIME = "jobs.0.time_s"
+_EVEN = {
+    name: ("ecmp", shrinks)
+    for name in ("e-ecmp", "static", "flowlet", "adaptive", "spray", "destination")
+}
+
+
+def _simulation(command: str, more: str) -> dict[str, Effect]:
+    """Return the effects that ``run`` and ``simulate`` share; ``more`` ends each command line."""
+    line = f"{command} {{pairs}} --json {more}"
+    return {
+        f"{command} design": Effect(line, line.replace("{pairs}", "{rails}"), differs("name")),
+        f"{command} --engine": Effect(line, f"{line} --engine analytic", shrinks("events")),
+        **_choices(
+            command,
+            "engine",
+            "events",
+            line,
+            {"analytic": ("flow", shrinks), "flow": ("analytic", grows)},
+        ),
+        f"{command} --routing": Effect(line, f"{line} --routing spray", shrinks(_TIME)),
+        **_choices(command, "routing", _TIME, line, {**_EVEN, "ecmp": ("spray", grows)}),
+        f"{command} --routing=table": Effect(
+            f"{command} {{table}} --json {more} --routing destination",
+            f"{command} {{table}} --json {more} --routing table",
+            grows(_TIME),
+        ),
+        f"{command} --seed": Effect(line, f"{line} --seed 3", differs(_TIME)),
+        f"{command} --tolerance": Effect(
+            line, f"{line} --tolerance 0.2", differs("completions.1.p99_s")
+        ),
+        f"{command} --fail": Effect(line, f"{line} --fail spine-1", grows(_TIME)),
+        f"{command} --json": Effect(f"{command} {{pairs}} {more}", line, to_json),
+    }
+
+
+_ALONE = "collective all-reduce --json --latency 1us"
+_ON = "collective all-reduce --json --size 4MiB --design {rails}"
+_SPREAD = {
+    "packed": ("spread", shrinks),
+    "spread": ("packed", grows),
+    "rail-aligned": ("spread", shrinks),
+    "random": ("spread", shrinks),
+}
+
+EFFECTS: dict[str, Effect] = {
+    "--version": Effect("--help", "--version", appears("railweave 0.")),
+    **_simulation("run", "--out {out}"),
+    **_simulation("simulate", ""),
+    "run --out": Effect(
+        "schema",
+        "run {pairs} --out {out}",
+        lambda before, after: (
+            not before.files and {"report.html", "result.json"} <= set(after.files)
+        ),
+    ),
+    "run --strict": Effect(
+        "run {pairs} --out {out}", "run {pairs} --out {out} --strict", exits(0, 1)
+    ),
+    "build design": Effect("build {pairs} --json", "build {rails} --json", grows("counts.gpus")),
+    "build --fail": Effect(
+        "build {pairs} --json",
+        "build {pairs} --json --fail spine-1",
+        shrinks("capacity.bisection_bps"),
+    ),
+    "build --monte-carlo": Effect(
+        "build {pairs} --json --monte-carlo 1",
+        "build {pairs} --json --monte-carlo 6",
+        shrinks("monte_carlo.bisection_bps.min"),
+    ),
+    "build --draws": Effect(
+        "build {pairs} --json --monte-carlo 1 --draws 2",
+        "build {pairs} --json --monte-carlo 1 --draws 60",
+        shrinks("monte_carlo.bisection_bps.p5"),
+    ),
+    "build --cables": Effect("build {pairs}", "build {pairs} --cables", appears("Cables")),
+    "build --show-defaults": Effect(
+        "build {pairs}", "build {pairs} --show-defaults", appears("worked out: ecmp")
+    ),
+    "build --json": Effect("build {pairs}", "build {pairs} --json", to_json),
+    "check design": Effect(
+        "check {pairs}",
+        "check {rails}",
+        appears("no-frontend-plane"),
+    ),
+    "check --fail": Effect("check {rails}", "check {rails} --fail spine-1", exits(0, 1)),
+    "check --strict": Effect("check {pairs}", "check {pairs} --strict", exits(0, 1)),
+    "check --json": Effect("check {pairs}", "check {pairs} --json", to_json),
+    "collective operation": Effect(
+        _ALONE, _ALONE.replace("all-reduce", "all-gather"), shrinks("bytes_sent_per_rank")
+    ),
+    **{
+        f"collective operation={operation}": Effect(
+            _ALONE.replace("all-reduce", other),
+            _ALONE.replace("all-reduce", operation),
+            holds("bytes_sent_per_rank"),
+        )
+        for operation, other, holds in (
+            ("all-reduce", "broadcast", grows),
+            ("all-gather", "all-reduce", shrinks),
+            ("reduce-scatter", "all-reduce", shrinks),
+            ("broadcast", "all-gather", grows),
+            ("reduce", "reduce-scatter", grows),
+            ("all-to-all", "send-recv", shrinks),
+            ("send-recv", "all-to-all", grows),
+        )
+    },
+    "collective --size": Effect(_ALONE, f"{_ALONE} --size 2GiB", grows("time_s")),
+    "collective --ranks": Effect(_ALONE, f"{_ALONE} --ranks 16", becomes("steps", 14, 30)),
+    "collective --algorithm": Effect(_ALONE, f"{_ALONE} --algorithm tree", shrinks("steps")),
+    **_choices(
+        "collective",
+        "algorithm",
+        "time_s",
+        _ON,
+        {
+            "ring": ("tree", shrinks),
+            "tree": ("ring", grows),
+            "halving-doubling": ("tree", shrinks),
+            "hierarchical": ("tree", shrinks),
+        },
+    ),
+    **_choices(
+        "collective",
+        "algorithm",
+        "time_s",
+        _ON.replace("all-reduce", "all-to-all"),
+        {"direct": ("rail-aligned", differs), "rail-aligned": ("direct", differs)},
+    ),
+    "collective --bandwidth": Effect(_ALONE, f"{_ALONE} --bandwidth 800Gb/s", shrinks("time_s")),
+    "collective --latency": Effect(
+        "collective all-reduce --json",
+        "collective all-reduce --json --latency 1ms",
+        grows("time_s"),
+    ),
+    "collective --design": Effect(
+        "collective all-reduce --json --size 4MiB", _ON, becomes("ranks", 8, 16)
+    ),
+    "collective --placement": Effect(
+        f"{_ON} --ranks 4", f"{_ON} --ranks 4 --placement spread", grows("time_s")
+    ),
+    **_choices("collective", "placement", "time_s", f"{_ON} --ranks 2", _SPREAD),
+    "collective --engine": Effect(
+        _ON, f"{_ON} --engine analytic", becomes("engine", "flow", "analytic")
+    ),
+    **_choices(
+        "collective",
+        "engine",
+        "engine",
+        _ON,
+        {"analytic": ("flow", differs), "flow": ("analytic", differs)},
+    ),
+    "collective --json": Effect("collective reduce", "collective reduce --json", to_json),
+}

@@ -1,0 +1,118 @@
+"""What people read: golden files at 80 columns, tables that fit, help with examples.
+
+``RAILWEAVE_UPDATE_GOLDEN=1`` writes the files anew.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+from railweave.cli import _output
+from railweave.cli._app import app
+from railweave.report.page_table import PageTable
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+DESIGN = "tests/golden/small.yaml"
+
+KEPT = {
+    "build": ("build", DESIGN),
+    "build-cables": ("build", DESIGN, "--cables", "--fail", "spine-1"),
+    "check": ("check", DESIGN),
+    "simulate": ("simulate", DESIGN),
+    "collective": ("collective", "all-reduce", "--ranks", "4", "--size", "256 MB"),
+    "collective-design": (
+        "collective",
+        "all-reduce",
+        "--design",
+        DESIGN,
+        "--size",
+        "64 MiB",
+        "--ranks",
+        "16",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_printed_output_is_as_kept(cli, name):
+    outcome = cli(*KEPT[name])
+    assert outcome.code == 0, outcome.err
+    text = "\n".join(line.rstrip() for line in outcome.out.splitlines()) + "\n"
+    file = GOLDEN / f"{name}.txt"
+    if os.environ.get("RAILWEAVE_UPDATE_GOLDEN"):
+        file.write_text(text, encoding="utf-8")
+    assert text == file.read_text(encoding="utf-8")
+
+
+def test_run_says_where_the_report_lies(cli, tmp_path):
+    outcome = cli("run", DESIGN, "--out", str(tmp_path / "out"))
+    assert outcome.out.splitlines()[-1] == f"Report: {tmp_path / 'out' / 'report.html'}"
+
+
+@pytest.mark.parametrize("example", ["superpod-h100-4su", "superpod-b200-16su"])
+def test_tables_fit_80_columns_without_broken_cells(cli, example):
+    lines = cli("build", f"examples/{example}.yaml").out.splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith("topology"))
+    assert "rail-optimized" in lines[start]
+    notes = ("With these", "Exact", "The worst", "A server's", "Wider", "The catalog's")
+    tables = [line for line in lines if not line.startswith((*notes, "  ", "info", "warning"))]
+    assert max(len(line) for line in tables) <= 80
+
+
+def wide_table() -> PageTable:
+    return PageTable(
+        "t", "T", ("one", "two", "three"), (("a" * 30, "b" * 30, "c" * 30),), (), ("two",)
+    )
+
+
+@pytest.mark.parametrize(("columns", "shown"), [(80, False), (120, True)])
+def test_optional_columns_go_where_there_is_no_room(monkeypatch, capsys, columns, shown):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    _output.print_table(wide_table())
+    text = capsys.readouterr().out
+    assert ("b" * 30 in text) is shown
+    assert ("Wider terminals also show: two." in text) is not shown
+    assert "a" * 30 in text
+    assert "c" * 30 in text
+
+
+def test_json_has_no_nan(capsys):
+    _output.print_json({"a": [float("nan"), (float("inf"), 1.0)]})
+    assert (
+        capsys.readouterr().out
+        == '{\n  "a": [\n    null,\n    [\n      null,\n      1.0\n    ]\n  ]\n}\n'
+    )
+
+
+@pytest.mark.parametrize("command", ["run", "build", "check", "simulate", "collective", "schema"])
+def test_help_has_an_example(cli, command):
+    outcome = cli(command, "--help")
+    assert outcome.code == 0
+    assert f"Example: railweave {command}" in outcome.out
+
+
+def test_help_and_version(cli):
+    assert "Commands:" in cli("--help").out
+    assert cli("--version").out.startswith("railweave ")
+
+
+def test_every_command_and_option_is_in_the_reference():
+    page = (Path(__file__).parents[2] / "docs/reference/command-line.md").read_text("utf-8")
+    group = get_command(app)
+    for name, command in group.commands.items():
+        start = page.index(f"## railweave {name}")
+        end = page.find("\n## ", start + 1)
+        section = page[start : end if end > 0 else None]
+        assert f"railweave {name}" in section.split("```", 1)[1]
+        for parameter in command.params:
+            names = [opt for opt in parameter.opts if opt.startswith("--")] or [
+                str(parameter.metavar or parameter.name)
+            ]
+            for option in names:
+                if option != "--help":
+                    assert f"`{option}" in section, f"{name}: {option} is not in the reference"
+    assert "`--version`" in page

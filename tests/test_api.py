@@ -1,0 +1,137 @@
+"""The Python interface: the chain, its names and where they are documented."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+import railweave
+from railweave.design.models import Algorithm, Collective, PlacementName, RoutingScheme
+
+ROOT = Path(__file__).parents[1]
+SMALL = ROOT / "tests/golden/small.yaml"
+
+
+@pytest.fixture(scope="module")
+def small() -> railweave.BuiltDesign:
+    return railweave.load(SMALL).build()
+
+
+def test_the_chain():
+    frame = railweave.load(SMALL).build().simulate(engine="flow").frame()
+    assert {"label", "start_s", "finish_s", "duration_s", "bytes", "streams"} <= set(frame.columns)
+    assert frame.height > 0
+    assert (frame["finish_s"] >= frame["start_s"]).all()
+
+
+def test_engines_are_of_one_kind(small):
+    flow, analytic = small.simulate("flow"), small.simulate("analytic")
+    assert type(flow) is type(analytic)
+    assert flow.explain()
+    with pytest.raises(railweave.InputError, match="analytic, flow"):
+        small.simulate("packet")
+
+
+def test_failures_narrow_a_copy(small):
+    broken = small.fail(["leaf-1"])
+    assert broken is not small
+    assert broken.failed == ("leaf-1",)
+    assert small.failed == ()
+    assert small.fabric.link_up.all()
+    assert not broken.fabric.link_up.all()
+    assert broken.fail(["spine-1"]).failed == ("leaf-1", "spine-1")
+    assert small.fail([]) is small
+    assert broken.summary().backend.capacity.bisection_bps < (
+        small.summary().backend.capacity.bisection_bps
+    )
+    assert small.what_if(["leaf-1"]).gpus_cut_off > 0
+    with pytest.raises(railweave.InputError, match="nothing-like-it"):
+        small.fail(["nothing-like-it"])
+
+
+def test_seed_of_the_design_is_that_of_the_draws(small):
+    assert small.monte_carlo(1, 5).to_json() == small.monte_carlo(1, 5).to_json()
+
+
+def test_seed_and_routing_reach_the_simulation(small):
+    traffic = small.workload().traffic
+    other = small.workload(seed=5).traffic
+    assert traffic.n_streams != other.n_streams or (traffic.chunk_bytes != other.chunk_bytes).any()
+    sprayed = small.simulate(routing=RoutingScheme.SPRAY)
+    assert sprayed.paths is not None
+    assert sprayed.paths.weight is not None
+
+
+def test_a_collective_replaces_the_traffic_of_the_design(small):
+    outcome = small.collective(Collective.ALL_REDUCE, 2**26, ranks=16, algorithm=Algorithm.RING)
+    assert outcome.ranks == 16
+    assert outcome.algorithm == "ring"
+    assert outcome.size_bytes == 2**26
+    assert outcome.time_s >= outcome.analytic_s * 0.99
+    everyone = small.collective(Collective.ALL_TO_ALL, 2**20)
+    assert everyone.ranks == 32
+    assert everyone.algorithm == "direct"
+    spread = small.collective(
+        Collective.ALL_REDUCE, 2**26, ranks=16, placement=PlacementName.SPREAD
+    )
+    assert spread.share_server < outcome.share_server
+    assert [job.name for job in small.design.jobs] == ["gradients"]
+    with pytest.raises(railweave.InputError, match="1…32"):
+        small.collective(Collective.ALL_REDUCE, 2**20, ranks=33)
+
+
+def test_run_reports_progress_that_only_grows(small):
+    steps: list[tuple[str, float]] = []
+    record = small.run(progress=lambda step, fraction: steps.append((step, fraction)))
+    fractions = [fraction for _, fraction in steps]
+    assert fractions == sorted(fractions)
+    assert 0 <= fractions[0] <= fractions[-1] <= 1
+    assert {"check", "simulate"} <= {step for step, _ in steps}
+    assert record.what_ifs
+    assert not small.run(what_ifs=False).what_ifs
+
+
+def test_progress_may_end_a_run(small):
+    def stop(step: str, fraction: float) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        small.run(progress=stop)
+
+
+def test_parse_reads_text_and_names_it_in_errors():
+    assert railweave.parse(SMALL.read_text()).design.name == "small"
+    with pytest.raises(railweave.DesignError, match=r"^mine:1:\d+: "):
+        railweave.parse("railweave: 2\n", file="mine")
+
+
+def test_defaults_are_a_design_again():
+    loaded = railweave.load(SMALL)
+    again = railweave.parse(loaded.with_defaults())
+    assert again.with_defaults() == loaded.with_defaults()
+
+
+def test_public_names_are_those_of_the_reference():
+    """The table of contents of the reference names every public object, and no other."""
+    page = (ROOT / "docs/reference/python.md").read_text("utf-8")
+    named = set(re.findall(r"^## `(\w+)`$", page, flags=re.MULTILINE))
+    assert named == set(railweave.__all__) - {"__version__"}
+    for name in ("LoadedDesign", "BuiltDesign"):
+        start = page.index(f"## `{name}`")
+        end = page.find("\n## ", start + 1)
+        section = page[start : end if end > 0 else None]
+        members = {
+            member
+            for member, _ in inspect.getmembers(getattr(railweave, name))
+            if not member.startswith("_")
+        } | set(getattr(railweave, name).__dataclass_fields__)
+        assert set(re.findall(r"^\| `(\w+)", section, flags=re.MULTILINE)) == members
+
+
+def test_unknown_names_say_so():
+    assert set(railweave.__all__) == set(dir(railweave))
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        railweave.nothing  # noqa: B018
