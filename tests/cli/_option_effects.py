@@ -35,7 +35,10 @@ cluster:
     inline: {gpus: 2, nics: 2, nic_speed: 100 Gb/s, scale_up_bandwidth: 1 Tb/s, power: 5 kW}
 planes:
   backend:
-    {transport: rocev2, topology: rail-optimized, switch: {radix: 4, speed: 100 Gb/s}, routing: static}
+    transport: rocev2
+    topology: rail-optimized
+    switch: {radix: 4, speed: 100 Gb/s}
+    routing: static
 objectives: {min_bandwidth: 1.0}
 """
 _TABLE = """\
@@ -134,10 +137,9 @@ def _choices(command: str, option: str, path: str, line: str, how: Mapping[str, 
 
 
 _TIME = "jobs.0.time_s"
-_EVEN = {
-    name: ("ecmp", shrinks)
-    for name in ("e-ecmp", "static", "flowlet", "adaptive", "spray", "destination")
-}
+_EVEN = dict.fromkeys(
+    ("e-ecmp", "static", "flowlet", "adaptive", "spray", "destination"), ("ecmp", shrinks)
+)
 
 
 def _simulation(command: str, more: str) -> dict[str, Effect]:

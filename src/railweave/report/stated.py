@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from railweave.report.page_table import DASH, PageTable
-from railweave.units import format_si
+from railweave.units import format_seconds, format_si
 
 if TYPE_CHECKING:
     from railweave.design.models import Design, Plane
@@ -73,7 +73,7 @@ def _people_table(design: Design) -> PageTable:
         if value:
             rows.append(("software", name, value))
     for straggler in design.stragglers:
-        wait = format_si(straggler.delay, "s")
+        wait = format_seconds(straggler.delay)
         rows.append(("straggler", f"GPU {straggler.gpu}", f"waits {wait} before each message"))
     return PageTable(
         "stated-people",

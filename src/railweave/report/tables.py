@@ -138,6 +138,7 @@ def _capacity_table(plane: PlaneSummary) -> PageTable:
 def cuts_table(summary: BuildSummary) -> PageTable:
     """Return every halving tried on the back-end, the worst one marked."""
     found = summary.backend.capacity.bisection
+    header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...] = tuple(
         (
             f"{cut.name} (worst)" if cut.name == found.cut else cut.name,
@@ -155,12 +156,12 @@ def cuts_table(summary: BuildSummary) -> PageTable:
             for i, bps in enumerate(found.by_subplane)
         )
         notes.append(f"By parallel plane: {parts}.")
-    if not any(row[4] for row in rows):
-        rows = tuple(row[:4] for row in rows)
-    header = ("halving", "carries", "hosts offer", "share", "note")[: len(rows[0]) if rows else 5]
-    return PageTable(
-        "cuts", "Bisection of the backend", header, rows, tuple(notes), ("note",), ("note",)
-    )
+    header = ("halving", "carries", "hosts offer", "share", "note")
+    noted = any(row[4] for row in rows)
+    if not noted:
+        header, rows = header[:4], tuple(row[:4] for row in rows)
+    text = ("note",) if noted else ()
+    return PageTable("cuts", "Bisection of the backend", header, rows, tuple(notes), text, text)
 
 
 def path_table(summary: BuildSummary) -> PageTable:
