@@ -7,7 +7,7 @@ OUT ?= out/$(basename $(notdir $(DESIGN)))
 SOURCES := pyproject.toml CMakeLists.txt README.md $(shell find src native -type f -not -name '*.pyc')
 JOBS ?= 2
 
-.PHONY: run test lint sanitize bench docs screenshots dev clean
+.PHONY: run test lint sanitize bench bench-simgrid docs screenshots dev clean
 
 run: $(VENV)/.installed
 	$(BIN)/railweave run $(DESIGN) --out $(OUT)
@@ -29,6 +29,11 @@ sanitize: $(VENV)/.installed-test
 
 bench: $(VENV)/.installed-test
 	$(BIN)/python -m pytest benchmarks -o python_files='bench_*.py' --benchmark-only
+
+# The same runs in SimGrid and here, side by side; the first time it builds SimGrid.
+bench-simgrid: $(VENV)/.installed-test
+	tools/simgrid-env .venv-simgrid
+	$(BIN)/python benchmarks/simgrid_compare.py --all --python .venv-simgrid/bin/python
 
 docs: $(VENV)/.installed
 	$(BIN)/python tools/extra-requirements docs | $(BIN)/pip install -q -r /dev/stdin

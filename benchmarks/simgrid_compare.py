@@ -3,10 +3,9 @@
 Both simulators get identical explicit routes over a fat tree, no latency and no cross-traffic
 (SimGrid: model CM02, ``network/crosstraffic:0``), and every completion time is compared.
 
-    pip install 'railweave[bench]'
-    python benchmarks/simgrid_compare.py                 # the smaller cases
-    python benchmarks/simgrid_compare.py --all           # with the long ones
-    python benchmarks/simgrid_compare.py --python /path/to/python   # SimGrid lives elsewhere
+    make bench-simgrid                                   # builds SimGrid the first time
+    python benchmarks/simgrid_compare.py --python .venv-simgrid/bin/python          # smaller cases
+    python benchmarks/simgrid_compare.py --python .venv-simgrid/bin/python --all    # minutes
 
 Exit code 1 where a completion differs by more than 1 %, 3 where SimGrid is not installed.
 """

@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, event, given, settings
-from random_designs import designs
+from hypothesis import HealthCheck, Phase, event, given, settings
 from ruamel.yaml import YAML
 
 import railweave
@@ -23,6 +22,7 @@ from railweave.errors import RailweaveError
 from railweave.fabric import LinkLayer
 from railweave.fabric.ports import ports_used_twice
 from railweave.fabric.routing import PathStatus
+from random_designs import designs
 
 TIERS = {"leaf": 1, "spine": 2, "core": 3}
 LAYERS = {
@@ -110,7 +110,8 @@ def times_are_possible(built: BuiltDesign, flow: Result, analytic: Result) -> No
 
 
 @settings(
-    max_examples=120,
+    max_examples=400,
+    phases=[Phase.explicit, Phase.generate],  # shrinking such designs takes minutes
     deadline=None,
     derandomize=True,
     database=None,

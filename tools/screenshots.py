@@ -20,8 +20,10 @@ from railweave.engine.metrics import uplink_spread
 from railweave.fabric import PlaneId
 from railweave.fabric.routing import compile_routing
 from railweave.formats.files import staged
+from railweave.report.drawing import draw_topology
 from railweave.report.spread import draw_spread, spread_curves
 from railweave.report.style import COLOURS, apply_style
+from railweave.report.topology import collapse
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -84,10 +86,17 @@ def polarisation() -> go.Figure:
     return apply_style(figure, height=240)
 
 
+def topology() -> go.Figure:
+    """Draw the example of four scalable units as the report does."""
+    built = railweave.load(ROOT / "examples" / "superpod-h100-4su.yaml").build()
+    return draw_topology(collapse(built.fabric, pod_name="SU"))
+
+
 #: file name in docs/img → what draws it
 PICTURES: dict[str, Callable[[], go.Figure]] = {
     "mice-and-elephants": mice_and_elephants,
     "polarisation": polarisation,
+    "topology": topology,
 }
 
 

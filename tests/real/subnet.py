@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import time
 import uuid
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +29,16 @@ def missing() -> str:
     if preload() is None:
         lost.append("libumad2sim.so")
     return ", ".join(lost)
+
+
+@cache
+def opensm_version() -> str:
+    """Return the version that OpenSM states, empty where it states none."""
+    done = subprocess.run(
+        ["opensm", "--version"], capture_output=True, text=True, timeout=DEADLINE_S, check=False
+    )
+    found = re.search(r"OpenSM ([\d.]+)", done.stdout + done.stderr)
+    return found[1] if found else ""
 
 
 def preload() -> Path | None:

@@ -1,8 +1,10 @@
 """OpenSM routes railweave's fabrics on ibsim; railweave walks its tables and runs jobs on them."""
 
 import os
+import re
 import shutil
 from functools import cache
+from pathlib import Path
 
 import networkx as nx
 import numpy as np
@@ -18,6 +20,7 @@ from railweave.fabric.routing import compile_routing
 pytestmark = pytest.mark.real
 
 BACKEND = PlaneId.BACKEND
+PAGE = Path(__file__).parents[2] / "docs" / "model" / "routing.md"
 ENGINES = ("ftree", "updn", "minhop")
 DESIGN = """
 railweave: 1
@@ -103,6 +106,14 @@ def shift_loads(routing, nics):
     return np.array([np.bincount(paths.link).max() for paths in shifts])
 
 
+def rows_of_page():
+    """Return the cells of the table in the routing page, one row a shape."""
+    text = PAGE.read_text(encoding="utf-8")
+    cells = re.findall(r"^\| [^|]+ \| \d+ \|((?: \d+ \([\d.]+\) \|){4})$", text, re.M)
+    assert len(cells) == len(SHAPES)
+    return [[cell.strip() for cell in row.strip(" |").split("|")] for row in cells]
+
+
 def in_leaf_order(routing):
     """Return the plane's NICs leaf by leaf, the order that fat-tree routing is made for."""
     at = routing.addresses
@@ -156,6 +167,12 @@ def test_shift_permutations_against_own_scheme(routed):
     if engine == "ftree" and shape in ("2-leaf", "8-leaf-rails"):
         assert theirs.max() == 1
     assert ours.mean() <= theirs.mean()
+    if subnet.opensm_version() == "3.3.23":  # that of the page's table
+        stated = dict(
+            zip((*ENGINES, "own"), rows_of_page()[list(SHAPES).index(shape)], strict=True)
+        )
+        assert stated[engine] == f"{theirs.max()} ({theirs.mean():.2f})"
+        assert stated["own"] == f"{ours.max()} ({ours.mean():.2f})"
 
 
 @pytest.mark.parametrize(

@@ -244,6 +244,12 @@ def traffic_has_its_plane(context: Context) -> Iterator[Problem]:
     design = context.design
     for number, traffic in enumerate(design.background):
         yield from _plane_exists(context, traffic.plane, ("background", number, "plane"))
+        if context.total_servers() == 1:
+            yield context.problem(
+                ("background", number, "plane"),
+                "the only server has no other to send to",
+                allowed="background traffic in a cluster of two servers or more",
+            )
     if design.cluster.storage_servers is not None and context.plane(PlaneName.STORAGE) is None:
         yield context.problem(
             ("cluster", "storage_servers"),
