@@ -211,7 +211,41 @@ def jobs() -> Strategy[list[dict[str, Any]]]:
     def numbered(drawn: list[dict[str, Any]]) -> list[dict[str, Any]]:
         return [{"name": f"job{i}", **job} for i, job in enumerate(drawn)]
 
-    return st.lists(st.one_of(collective, collective, training), max_size=2).map(numbered)
+    return st.lists(st.one_of(collective, collective, training), min_size=1, max_size=2).map(
+        numbered
+    )
+
+
+def _mended(design: dict[str, Any]) -> None:
+    """Change what would have the design refused in nearly every case."""
+    cluster, planes = design["cluster"], design["planes"]
+    groups = cluster["servers"] if isinstance(cluster["servers"], list) else [cluster["servers"]]
+    if len(groups) > 1:
+        groups[1]["inline"]["nics"] = groups[0]["inline"]["nics"]
+    if isinstance(planes["backend"]["switch"], str):
+        planes["backend"]["transport"] = "rocev2"
+    if "storage" not in planes:
+        cluster.pop("storage_servers", None)
+    if planes.get("storage", {}).get("shares", "backend") not in planes:
+        planes["storage"]["shares"] = "backend"
+    for plane in planes.values():
+        if plane.get("topology") == "star":
+            plane.pop("dual_tor", None)
+            plane.pop("host_links", None)
+    if "model" not in groups[0]:
+        planes["backend"].pop("planes", None)
+    gpus = sum(
+        group["count"] * (group["inline"]["gpus"] if "inline" in group else 8) for group in groups
+    )
+    design["jobs"] = [
+        job
+        for job in design["jobs"]
+        if isinstance(job.get("ranks", 0), int) and job.get("ranks", 0) <= gpus and gpus > 1
+    ]
+    for job in design["jobs"]:
+        placed = job.get("placement")
+        if isinstance(placed, list) and max(placed) >= gpus:
+            job["placement"] = list(range(len(placed)))
 
 
 @st.composite
@@ -225,6 +259,8 @@ def designs(draw: st.DrawFn) -> dict[str, Any]:
         "planes": {"backend": draw(backend()), **draw(others())},
         "jobs": draw(jobs()),
     }
+    if draw(st.integers(0, 5)):
+        _mended(design)
     if any(job.get("tenant") for job in design["jobs"]):
         design["tenants"] = [{"name": "blue"}, {"name": "green"}]
     if "frontend" in design["planes"] and draw(st.booleans()):

@@ -170,6 +170,16 @@ def test_designs_on_a_page_are_right_and_can_be_built(page: Path) -> None:
         assert build_fabric(loaded.design, loaded.catalog).plans
 
 
+def test_the_example_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    readme = ROOT / "README.md"
+    (tmp_path / "first.yaml").write_text(designs(readme)[0], "utf-8")
+    monkeypatch.chdir(tmp_path)
+    shown: list[Any] = []
+    for code in blocks(readme, "python"):
+        exec(code, {"print": shown.append})
+    assert shown[0]["bytes"].sum() > 2**30
+
+
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_files_named_in_the_text_exist(page: Path) -> None:
     rooms = r"`((?:src|tests|benchmarks|examples|tools|native|docs)/[^`\s]*)`"

@@ -22,6 +22,7 @@ from railweave.errors import RailweaveError
 from railweave.fabric import LinkLayer
 from railweave.fabric.ports import ports_used_twice
 from railweave.fabric.routing import PathStatus
+from railweave.workload import Traffic
 from random_designs import designs
 
 TIERS = {"leaf": 1, "spine": 2, "core": 3}
@@ -32,8 +33,8 @@ LAYERS = {
 }
 #: more streams than this take too long for a test
 MANY_STREAMS = 3_000
-#: rings that share links are averaged by the flow engine: up to 3 % (it says so)
-SHARED_RINGS = 0.03
+#: the closed form adds the longest latency to the slowest stream, which may be another one
+CLOSED_FORM = 0.03
 
 
 def text_of(design: dict[str, Any]) -> str:
@@ -56,6 +57,18 @@ def built_or_refused(design: dict[str, Any]) -> BuiltDesign | None:
             assert len(line) > 40 and line == line.strip(), line  # noqa: PT018
         event("refused")
         return None
+
+
+def traffic_or_refused(built: BuiltDesign) -> Traffic | None:
+    """Return what is sent; None where an algorithm cannot use its job's placement."""
+    refused = ""
+    try:
+        return built.workload().traffic
+    except RailweaveError as error:
+        refused = str(error)
+    assert refused.startswith("job job")
+    assert "allowed: " in refused
+    return None
 
 
 def counts_are_those_of_the_plan(built: BuiltDesign) -> None:
@@ -104,13 +117,13 @@ def times_are_possible(built: BuiltDesign, flow: Result, analytic: Result) -> No
     used = flow.link_bytes > 0
     busiest = np.max(flow.link_bytes[used] / capacity[used], initial=0.0)
     assert flow.makespan_s >= busiest * (1 - 1e-9)
-    assert flow.makespan_s >= analytic.makespan_s * (1 - SHARED_RINGS)
+    assert flow.makespan_s >= analytic.makespan_s * (1 - CLOSED_FORM)
     assert np.allclose(flow.link_bytes, analytic.link_bytes, rtol=1e-6, atol=1.0)
     assert flow.bytes_sent == pytest.approx(analytic.bytes_sent)
 
 
 @settings(
-    max_examples=400,
+    max_examples=800,
     phases=[Phase.explicit, Phase.generate],  # shrinking such designs takes minutes
     deadline=None,
     derandomize=True,
@@ -126,7 +139,10 @@ def test_random_designs_go_through(design):
     counts_are_those_of_the_plan(built)
     summary_is_sound(built)
     assert all(finding.id and finding.message for finding in built.check())
-    traffic, routing = built.workload().traffic, built.routing()
+    traffic = traffic_or_refused(built)
+    if traffic is None:
+        return
+    routing = built.routing()
     if traffic.n_streams > MANY_STREAMS:
         event("too many streams")
         return

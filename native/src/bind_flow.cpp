@@ -72,7 +72,8 @@ class PySim {
         const In<std::uint8_t>& dep_kind, const In<std::int32_t>& task_rounds,
         const OptF64& chunk_delay, const std::optional<In<std::int64_t>>& pred_ptr,
         const std::optional<In<std::int32_t>>& pred_flow,
-        const std::optional<In<std::int32_t>>& pred_lag, double tolerance) {
+        const std::optional<In<std::int32_t>>& pred_lag, double tolerance,
+        std::int64_t exact_chunks) {
     const flow::SimInput in{view(capacity),   rows_of(row_ptr, row_link, row_weight),
                             view(flow_bytes), view(flow_latency),
                             view(task_flow_ptr), view(task_start),
@@ -80,7 +81,8 @@ class PySim {
                             view(dep_task),   view(dep_kind),
                             view(task_rounds), view(chunk_delay),
                             view(pred_ptr),   view(pred_flow),
-                            view(pred_lag),   tolerance};
+                            view(pred_lag),   tolerance,
+                            exact_chunks};
     nb::gil_scoped_release release;
     sim_ = std::make_unique<flow::Sim>(in);
   }
@@ -130,12 +132,12 @@ void bind_sim(nb::module_& m) {
                     const In<std::int32_t>&, const In<std::uint8_t>&, const In<std::int32_t>&,
                     const OptF64&, const std::optional<In<std::int64_t>>&,
                     const std::optional<In<std::int32_t>>&,
-                    const std::optional<In<std::int32_t>>&, double>(),
+                    const std::optional<In<std::int32_t>>&, double, std::int64_t>(),
            "capacity_Bps"_a, "row_ptr"_a, "row_link"_a, "row_weight"_a.none(), "flow_bytes"_a,
            "flow_latency_s"_a, "task_flow_ptr"_a, "task_start_s"_a, "task_delay_s"_a, "dep_ptr"_a,
            "dep_task"_a, "dep_kind"_a, "task_rounds"_a, "flow_chunk_delay_s"_a = nb::none(),
            "pred_ptr"_a = nb::none(), "pred_flow"_a = nb::none(), "pred_lag"_a = nb::none(),
-           "tolerance"_a = 0.0)
+           "tolerance"_a = 0.0, "exact_chunks"_a = 0)
       .def("advance", &PySim::advance,
            "until_s"_a = std::numeric_limits<double>::infinity(), "max_events"_a = -1,
            "Runs until the given time; True when every task is delivered.")
@@ -155,6 +157,8 @@ void bind_sim(nb::module_& m) {
       .def_prop_ro("link_peak_fraction", array_of<&flow::Sim::link_peak>, nb::rv_policy::reference)
       .def_prop_ro("bytes_delivered", [](const PySim& s) { return s.read().bytes_delivered(); })
       .def_prop_ro("bytes_in_flight", [](const PySim& s) { return s.read().bytes_in_flight(); })
+      .def_prop_ro("exact_tasks", [](const PySim& s) { return s.read().exact_tasks(); })
+      .def_prop_ro("averaged_tasks", [](const PySim& s) { return s.read().averaged_tasks(); })
       .def_prop_ro("bytes_total", [](const PySim& s) { return s.read().bytes_total(); });
 }
 }  // namespace

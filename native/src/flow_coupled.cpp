@@ -9,6 +9,7 @@
 namespace railweave::flow {
 namespace {
 constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr std::int32_t kLook = 16;  // rounds until a first look for a leap
 }  // namespace
 
 Coupled::Coupled(const CoupledInput& in)
@@ -72,6 +73,11 @@ void Coupled::build_edges(const CoupledInput& in) {
     edge_ptr_.push_back(static_cast<std::int64_t>(edges_.size()));
     chain_ = chain_ && edge_ptr_[p + 1] - edge_ptr_[p] == 1 && edges_.back().lag == 1;
   }
+  std::vector<std::int32_t> from(edges_.size()), lag(edges_.size());
+  for (std::size_t e = 0; e < edges_.size(); ++e) from[e] = edges_[e].from, lag[e] = edges_[e].lag;
+  bool single = edges_.size() == static_cast<std::size_t>(streams);
+  for (std::int32_t p = 0; p < streams && single; ++p) single = edge_ptr_[p + 1] == p + 1;
+  if (single) ring_ = Ring(from, lag);
   if (!chain_) return;
   chain_from_.resize(edges_.size());
   chain_latency_.resize(edges_.size());
@@ -126,7 +132,9 @@ void Coupled::choose_grid() {
     if (std::isfinite(t[i])) longest = std::max(longest, t[i] + latency_[i] + delay_[i]);
   if (longest <= 0.0) return;
   int exponent = 0;
-  std::frexp(longest * (static_cast<double>(rounds) + streams), &exponent);
+  // As many hops as a chunk can have on its way from the first round to the last.
+  const double hops = static_cast<double>(rounds) * ring_.hops_a_round() + streams;
+  std::frexp(longest * hops, &exponent);
   quantum_ = std::ldexp(1.0, exponent - 52);
   for (std::int32_t i = 0; i < streams; ++i) delay_[i] = grid(delay_[i]);
   for (Edge& e : edges_) e.latency = grid(e.latency);
@@ -179,6 +187,7 @@ void Coupled::set_rates(double at, const Solver& solver, double level, Interrupt
   for (std::int32_t p = 0; p < streams; ++p)
     step_time_[p] = segments_.back().chunk_time[p] + delay_[p];
   period_ = 0.0;
+  ring_stale_ = true;
   restart_from_base();
 }
 
@@ -186,6 +195,8 @@ void Coupled::restart_from_base() {
   state_ = base_;
   snapshot_ = state_;
   mismatch_ = 0;
+  next_leap_ = 0;
+  leap_wait_ = kLook;
   steady_ = segments_.size() == 1;
 }
 

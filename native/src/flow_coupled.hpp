@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "flow_interrupt.hpp"
+#include "flow_ring.hpp"
 #include "flow_rows.hpp"
 #include "flow_solver.hpp"
 
@@ -85,6 +86,7 @@ class Coupled {
   void restart_from_base();
   bool repeats(std::int32_t& mismatch, double& shift) const;
   void skip_periods(double horizon);
+  bool leap(double horizon, bool commit);
   void advance_to(double horizon, bool commit, Interrupt& interrupt);
 
   std::int32_t depth_ = 1;            // rounds of history kept: largest lag + 1
@@ -96,6 +98,9 @@ class Coupled {
   bool chain_ = false;                // every stream has one predecessor, lag 1
   std::vector<std::int32_t> chain_from_, chain_breaks_;
   std::vector<double> chain_latency_;
+  Ring ring_;
+  bool ring_stale_ = true;            // its times are not those of the latest segment yet
+  std::int32_t next_leap_ = 0, leap_wait_ = 1;  // round at which to look next, and from then on
   Rows rows_;
   std::vector<std::int32_t> var_link_, stream_slot_;
   std::vector<double> var_weight_, potential_;

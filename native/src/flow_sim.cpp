@@ -14,16 +14,12 @@ constexpr double kInstant = 1e-12;
 // Share of the permitted error that one release window may use of a flow's life so far.
 constexpr double kWindowShare = 0.6;
 constexpr double kUncapped = 1e290;
-
-constexpr auto kAfter = [](const auto& a, const auto& b) {
-  return a.at != b.at ? a.at > b.at : a.task > b.task;
-};
 }  // namespace
 
 void Sim::queue_task(std::int32_t task) {
   state_[task] = State::queued;
   queue_.push_back({std::max(ready_[task], task_not_before_[task]) + task_delay_[task], task});
-  std::push_heap(queue_.begin(), queue_.end(), kAfter);
+  std::push_heap(queue_.begin(), queue_.end(), after);
 }
 
 void Sim::start_task(std::int32_t task, double at) {
@@ -38,6 +34,10 @@ void Sim::start_task(std::int32_t task, double at) {
   }
   if (coupled_of_task_[task] >= 0) {
     start_coupled(task, at);
+    return;
+  }
+  if (exact_of_task_[task] >= 0) {
+    start_exact(task, at);
     return;
   }
   const Rows& rows = solver_->rows();
@@ -84,10 +84,14 @@ void Sim::task_done(std::int32_t task) {
 
 void Sim::start_due(double limit) {
   while (!queue_.empty() && queue_.front().at <= limit) {
-    std::pop_heap(queue_.begin(), queue_.end(), kAfter);
+    std::pop_heap(queue_.begin(), queue_.end(), after);
     const Event e = queue_.back();
     queue_.pop_back();
-    start_task(e.task, e.at);
+    if (e.task >= 0) {
+      start_task(e.task, e.at);
+    } else {
+      start_chunk(-1 - e.task, e.at);
+    }
   }
 }
 
@@ -135,7 +139,12 @@ bool Sim::complete_due(double next, double until) {
   solver_->set_now(now_);
   for (const Completion& c : due_) {
     solver_->finish(c, now_);
-    flow_sent(c.var, std::max(c.at, task_started_[task_of_[c.var]]));
+    const double at = std::max(c.at, task_started_[task_of_[c.var]]);
+    if (exact_of_task_[task_of_[c.var]] >= 0) {
+      chunk_sent(c.var, at);
+    } else {
+      flow_sent(c.var, at);
+    }
     ++events_;
   }
   changed_ = true;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "flow_coupled.hpp"
+#include "flow_exact.hpp"
 #include "flow_interrupt.hpp"
 #include "flow_rows.hpp"
 #include "flow_solver.hpp"
@@ -28,6 +29,9 @@ struct SimInput {
   std::span<const std::int64_t> pred_ptr;
   std::span<const std::int32_t> pred_flow, pred_lag;
   double tolerance = 0.0;
+  // Coupled tasks that share links are simulated chunk by chunk if they have no more chunks than
+  // this in all; otherwise, and where they share none, each is one variable.
+  std::int64_t exact_chunks = 0;
 };
 
 class Sim {
@@ -50,22 +54,33 @@ class Sim {
   double bytes_delivered() const;
   double bytes_in_flight() const;
   double bytes_total() const { return bytes_total_; }
+  std::int64_t exact_tasks() const { return static_cast<std::int64_t>(exact_.size()); }
+  std::int64_t averaged_tasks() const { return averaged_; }  // coupled, share links, not exact
 
  private:
   enum class State : std::uint8_t { waiting, queued, running, sent };
   struct Event {
     double at;
-    std::int32_t task;
+    std::int32_t task;  // a task starts, or, below 0, a chunk of flow -1 - task
   };
+  static bool after(const Event& a, const Event& b) {
+    return a.at != b.at ? a.at > b.at : a.task > b.task;
+  }
 
   void copy_tasks(const SimInput& in);
   void build_solver(const SimInput& in);
   void build_coupled(const SimInput& in);
+  void add_coupled(const SimInput& in, std::int32_t task, bool exact);
+  std::vector<std::uint8_t> tasks_sharing_links(const SimInput& in) const;
   void build_successors(const SimInput& in);
 
   void queue_task(std::int32_t task);
   void start_task(std::int32_t task, double at);
   void start_coupled(std::int32_t task, double at);
+  void start_exact(std::int32_t task, double at);
+  void open_chunk(ExactTask& e, std::int32_t stream);
+  void start_chunk(std::int32_t flow, double at);
+  void chunk_sent(std::int32_t flow, double at);
   void flow_sent(std::int32_t flow, double at);
   void task_done(std::int32_t task);
   void start_due(double limit);
@@ -100,8 +115,11 @@ class Sim {
   std::vector<Event> queue_;
   std::vector<Completion> due_;
 
-  std::vector<std::unique_ptr<Coupled>> coupled_;   // every coupled task
+  std::vector<std::unique_ptr<Coupled>> coupled_;   // coupled tasks that are one variable each
   std::vector<std::int32_t> coupled_of_task_, running_coupled_;
+  std::vector<std::unique_ptr<ExactTask>> exact_;   // coupled tasks chunk by chunk
+  std::vector<std::int32_t> exact_of_task_;
+  std::int64_t averaged_ = 0;
 
   double now_ = 0.0, last_finish_ = 0.0, bytes_total_ = 0.0, delivered_at_once_ = 0.0;
   double coupled_delivered_ = 0.0, window_end_ = 0.0;

@@ -52,6 +52,7 @@ void check_input(const SimInput& in) {
   need(in.task_rounds.size() == tasks, "task_rounds must have one entry a task");
   for (const std::int32_t r : in.task_rounds) need(r >= 1, "task_rounds must be 1 or more");
   if (!in.chunk_delay.empty()) check_values(in.chunk_delay, flows, "flow_chunk_delay_s");
+  need(in.exact_chunks >= 0, "exact_chunks must be 0 or more");
   need(in.tolerance >= 0.0 && in.tolerance < 1.0, "tolerance must be in [0, 1)");
   if (in.pred_ptr.empty()) return;
   check_ptr(in.pred_ptr, flows, in.pred_flow.size(), "pred_ptr");
@@ -100,37 +101,83 @@ void Sim::copy_tasks(const SimInput& in) {
   task_finished_.assign(tasks, kNaN);
   flow_finished_.assign(flows, kNaN);
   coupled_of_task_.assign(tasks, -1);
+  exact_of_task_.assign(tasks, -1);
   tasks_left_ = tasks_;
   queue_.reserve(tasks);
 }
 
-void Sim::build_coupled(const SimInput& in) {
-  for (std::int32_t t = 0; t < tasks_; ++t) {
-    const auto begin = flow_ptr_[t], end = flow_ptr_[t + 1], n = end - begin;
-    if (rounds_[t] == 1 || n == 0) continue;
-    CoupledInput c{t, static_cast<std::int32_t>(begin), rounds_[t],
-                   in.flow_bytes.subspan(begin, n), in.flow_latency.subspan(begin, n), {}, {},
-                   {0}, {}, {}};
-    if (!in.chunk_delay.empty()) c.delay = in.chunk_delay.subspan(begin, n);
-    RowBuilder rows(capacity_, in.rows.ptr[end] - in.rows.ptr[begin], true);
-    for (auto f = begin; f < end; ++f) {
-      for (auto e = in.rows.ptr[f]; e < in.rows.ptr[f + 1]; ++e)
-        rows.add(in.rows.link[e], in.rows.weight.empty() ? 1.0 : in.rows.weight[e]);
-      rows.end_row();
-      for (auto e = in.pred_ptr.empty() ? 0 : in.pred_ptr[f];
-           !in.pred_ptr.empty() && e < in.pred_ptr[f + 1]; ++e) {
-        need(in.pred_flow[e] >= begin && in.pred_flow[e] < end,
-             "flow " + std::to_string(f) + ": predecessor " + std::to_string(in.pred_flow[e]) +
-                 " is not in the same task");
-        c.pred.push_back(static_cast<std::int32_t>(in.pred_flow[e] - begin));
-        c.lag.push_back(in.pred_lag[e]);
-      }
-      c.pred_ptr.push_back(static_cast<std::int64_t>(c.pred.size()));
+// Which tasks have a flow on a link that another flow crosses too.
+std::vector<std::uint8_t> Sim::tasks_sharing_links(const SimInput& in) const {
+  constexpr std::int32_t kNone = -1, kShared = -2;
+  std::vector<std::int32_t> user(static_cast<std::size_t>(links_), kNone);
+  for (std::int32_t f = 0; f < flows_; ++f)
+    for (auto e = in.rows.ptr[f]; e < in.rows.ptr[f + 1]; ++e) {
+      std::int32_t& u = user[in.rows.link[e]];
+      u = u == kNone || u == f ? f : kShared;
     }
-    c.rows = rows.finish();
-    coupled_of_task_[t] = static_cast<std::int32_t>(coupled_.size());
-    coupled_.push_back(std::make_unique<Coupled>(c));
+  std::vector<std::uint8_t> out(static_cast<std::size_t>(tasks_), 0);
+  for (std::int32_t f = 0; f < flows_; ++f)
+    for (auto e = in.rows.ptr[f]; e < in.rows.ptr[f + 1]; ++e)
+      if (user[in.rows.link[e]] == kShared && capacity_[in.rows.link[e]] < kUncapped)
+        out[task_of_[f]] = 1;
+  return out;
+}
+
+void Sim::build_coupled(const SimInput& in) {
+  const std::vector<std::uint8_t> shares = tasks_sharing_links(in);
+  std::vector<std::int32_t> coupled;
+  double chunks = 0.0;
+  for (std::int32_t t = 0; t < tasks_; ++t) {
+    const auto begin = flow_ptr_[t], end = flow_ptr_[t + 1];
+    bool waits = !in.pred_ptr.empty() && in.pred_ptr[begin] < in.pred_ptr[end];
+    for (auto f = begin; f < end && !in.chunk_delay.empty(); ++f)
+      waits = waits || in.chunk_delay[f] > 0.0;
+    if (begin == end || (rounds_[t] == 1 && !waits)) continue;
+    coupled.push_back(t);
+    if (shares[t] != 0 && rounds_[t] > 1)
+      chunks += static_cast<double>(rounds_[t]) * static_cast<double>(end - begin);
   }
+  const bool exact = chunks <= static_cast<double>(in.exact_chunks);
+  for (const std::int32_t t : coupled) {
+    // One round costs no more chunk by chunk than as plain flows.
+    const bool by_chunk = rounds_[t] == 1 || (exact && shares[t] != 0);
+    add_coupled(in, t, by_chunk);
+    if (!by_chunk && shares[t] != 0) ++averaged_;
+  }
+}
+
+void Sim::add_coupled(const SimInput& in, std::int32_t t, bool exact) {
+  const auto begin = flow_ptr_[t], end = flow_ptr_[t + 1], n = end - begin;
+  CoupledInput c{t, static_cast<std::int32_t>(begin), rounds_[t],
+                 in.flow_bytes.subspan(begin, n), in.flow_latency.subspan(begin, n), {}, {},
+                 {0}, {}, {}};
+  if (!in.chunk_delay.empty()) c.delay = in.chunk_delay.subspan(begin, n);
+  RowBuilder rows(capacity_, in.rows.ptr[end] - in.rows.ptr[begin], true);
+  for (auto f = begin; f < end; ++f) {
+    for (auto e = in.rows.ptr[f]; e < in.rows.ptr[f + 1]; ++e)
+      rows.add(in.rows.link[e], in.rows.weight.empty() ? 1.0 : in.rows.weight[e]);
+    rows.end_row();
+    for (auto e = in.pred_ptr.empty() ? 0 : in.pred_ptr[f];
+         !in.pred_ptr.empty() && e < in.pred_ptr[f + 1]; ++e) {
+      need(in.pred_flow[e] >= begin && in.pred_flow[e] < end,
+           "flow " + std::to_string(f) + ": predecessor " + std::to_string(in.pred_flow[e]) +
+               " is not in the same task");
+      c.pred.push_back(static_cast<std::int32_t>(in.pred_flow[e] - begin));
+      c.lag.push_back(in.pred_lag[e]);
+    }
+    c.pred_ptr.push_back(static_cast<std::int64_t>(c.pred.size()));
+  }
+  c.rows = rows.finish();
+  // Built in any case: it refuses chunks that wait for themselves.
+  auto made = std::make_unique<Coupled>(c);
+  if (exact) {
+    exact_of_task_[t] = static_cast<std::int32_t>(exact_.size());
+    exact_.push_back(std::make_unique<ExactTask>(ExactTask::Input{
+        t, c.first_flow, c.rounds, c.latency, c.delay, c.pred_ptr, c.pred, c.lag}));
+    return;
+  }
+  coupled_of_task_[t] = static_cast<std::int32_t>(coupled_.size());
+  coupled_.push_back(std::move(made));
 }
 
 // One variable a flow; a coupled task is the variable of its first flow, with a private link that
@@ -218,7 +265,10 @@ double Sim::flow_progress(std::int32_t flow) const {
   const std::int32_t index = coupled_of_task_[task];
   if (index >= 0)
     return bytes_[flow] * coupled_[index]->progress(flow - coupled_[index]->first_flow, now_);
-  return bytes_[flow] - (solver_->active(flow) ? solver_->remaining(flow, now_) : 0.0);
+  const double sending = solver_->active(flow) ? bytes_[flow] - solver_->remaining(flow, now_) : 0.0;
+  if (exact_of_task_[task] < 0) return solver_->active(flow) ? sending : bytes_[flow];
+  const ExactTask& e = *exact_[exact_of_task_[task]];
+  return bytes_[flow] * e.rounds_sent(flow - e.first_flow) + sending;
 }
 
 double Sim::bytes_in_flight() const {
@@ -229,6 +279,11 @@ double Sim::bytes_in_flight() const {
     for (auto f = static_cast<std::int32_t>(flow_ptr_[t]); f < flow_ptr_[t + 1]; ++f) {
       if (state_[t] != State::running) {
         sum += bytes_[f] * rounds_[t];
+      } else if (exact_of_task_[t] >= 0) {
+        const ExactTask& e = *exact_[exact_of_task_[t]];
+        // An open chunk on the wire is part of the rounds not sent.
+        sum += bytes_[f] * (e.rounds - e.rounds_sent(f - e.first_flow));
+        if (solver_->active(f)) sum += solver_->remaining(f, now_) - bytes_[f];
       } else if (index >= 0) {
         const Coupled& c = *coupled_[index];
         sum += bytes_[f] * (c.rounds - c.progress(f - c.first_flow, now_));

@@ -137,6 +137,8 @@ class FlowSim:
     ``dep_kind`` 0 waits for the delivery of the predecessor, 1 for its last byte sent. A task with
     ``task_rounds`` above 1 is coupled: its flows are streams of that many chunks of ``flow_bytes``,
     and chunk k of a stream waits for chunk ``k - pred_lag`` of its ``pred_flow`` to be delivered.
+    Coupled tasks that share links are simulated chunk by chunk if they have at most
+    ``exact_chunks`` chunks in all; otherwise they share links by average rates.
     """
 
     def __init__(
@@ -159,6 +161,7 @@ class FlowSim:
         pred_flow: NDArray[np.int32] | None = None,
         pred_lag: NDArray[np.int32] | None = None,
         tolerance: float = 0.0,
+        exact_chunks: int = 0,
     ) -> None: ...
     def advance(self, until_s: float = ..., max_events: int = -1) -> bool:
         """Run until then; True when every task is delivered. Call again to go on."""
@@ -208,6 +211,14 @@ class FlowSim:
     @property
     def bytes_in_flight(self) -> float:
         """Bytes still to be sent, from the state of each flow."""
+
+    @property
+    def exact_tasks(self) -> int:
+        """Coupled tasks that are simulated chunk by chunk."""
+
+    @property
+    def averaged_tasks(self) -> int:
+        """Coupled tasks that share links by average rates."""
 
     @property
     def bytes_total(self) -> float: ...

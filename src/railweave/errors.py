@@ -87,7 +87,9 @@ class DesignError(InputError):
 class SizingError(InputError):
     """A fabric that cannot be built; ``path`` is the design field to change."""
 
-    def __init__(self, message: str, *, path: str = "", allowed: str = "", nearest: str = "") -> None:
+    def __init__(
+        self, message: str, *, path: str = "", allowed: str = "", nearest: str = ""
+    ) -> None:
         self.problem = Problem(path=path, message=message, allowed=allowed, nearest=nearest)
         super().__init__(str(self.problem))
 

@@ -67,7 +67,8 @@ DIMENSIONS: Final[dict[str, tuple[str, str]]] = {
 }
 
 _NUMBER_THEN_UNIT: Final = re.compile(
-    r"^\s*([+-]?(?:\d+(?:[_,]\d+)*(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)\s*([A-Za-zµμ][A-Za-zµμ/ *]*)\s*$"
+    r"^\s*([+-]?(?:\d+(?:[_,]\d+)*(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)"
+    r"\s*([A-Za-zµμ][A-Za-zµμ/ *]*)\s*$"
 )
 
 
@@ -98,7 +99,9 @@ def parse_quantity(text: str, dimension: str) -> float:
     target, examples = DIMENSIONS[dimension]
     match = _NUMBER_THEN_UNIT.match(text) if isinstance(text, str) else None
     if match is None:
-        raise UnitError(f"{text!r} is not a number with a unit; write a {dimension} such as {examples}")
+        raise UnitError(
+            f"{text!r} is not a number with a unit; write a {dimension} such as {examples}"
+        )
     from pint.errors import DimensionalityError, UndefinedUnitError
 
     registry = _registry()
@@ -113,7 +116,9 @@ def parse_quantity(text: str, dimension: str) -> float:
     except DimensionalityError:
         raise UnitError(f"{text!r} is not a {dimension}; write one such as {examples}") from None
     except Exception as error:  # pint raises many kinds on odd unit text
-        raise UnitError(f"{text!r} cannot be read as a {dimension} ({error}); such as {examples}") from None
+        raise UnitError(
+            f"{text!r} cannot be read as a {dimension} ({error}); such as {examples}"
+        ) from None
     return number * factor
 
 
@@ -147,7 +152,14 @@ def parse_watts(text: str) -> float:
 
 _SI: Final = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 _SMALL: Final = ((1.0, ""), (1e-3, "m"), (1e-6, "u"), (1e-9, "n"), (1e-12, "p"))
-_BINARY: Final = ((2**50, "Pi"), (2**40, "Ti"), (2**30, "Gi"), (2**20, "Mi"), (2**10, "Ki"), (1, ""))
+_BINARY: Final = (
+    (2**50, "Pi"),
+    (2**40, "Ti"),
+    (2**30, "Gi"),
+    (2**20, "Mi"),
+    (2**10, "Ki"),
+    (1, ""),
+)
 
 
 def format_si(value: float, unit: str, digits: int = 4) -> str:
@@ -164,7 +176,7 @@ def format_bits_rate(value_bps: float) -> str:
 
 
 def format_bytes(value_bytes: float) -> str:
-    """Write bytes with a binary prefix when it is short and exact there, else with a decimal one."""
+    """Write bytes with a binary prefix where that is short and exact, else a decimal one."""
     for factor, prefix in _BINARY[:-1]:
         short = factor <= value_bytes < 10_000 * factor
         if short and (value_bytes * 4) % factor == 0:

@@ -71,6 +71,8 @@ IB = "transport: infiniband, topology: rail-optimized, min_spines: 4"
 ROCE = "transport: rocev2, topology: rail-optimized, min_spines: 4"
 FAT = "transport: rocev2, topology: fat-tree, tiers: 3"
 STORED = _design(cluster="  storage_servers: {count: 4}\n", planes=STORAGE, tail="storage_traffic: [{name: data, %s}]\n")
+H100 = "  servers: {model: dgx-h100, count: 4}\n"
+B200 = "  servers: {model: dgx-b200, count: 4}\n"
 TENANTS = "tenants: [{name: blue}, {name: green}]\n"
 
 #: (finding that must be there, its severity, design)
@@ -120,6 +122,9 @@ SPEAKS: list[tuple[str, Severity, str]] = [
     ("nccl-without-pxn", Severity.ERROR, _design(tail=MIX % ", algorithm: rail-aligned" + "software: {nccl: 2.11.4}\n")),
     ("nccl-without-pxn", Severity.WARNING, _design(tail=MIX % "" + "software: {nccl: 2.11.4}\n")),
     ("nccl-without-pxn", Severity.INFO, _design(tail="software: {nccl: 2.11.4}\n")),
+    ("firmware-of-another-nic", Severity.WARNING, _design(servers=H100, tail="software: {firmware: 32.41.1000}\n")),
+    ("driver-too-old", Severity.WARNING, _design(servers=B200, frontend="", tail="software: {driver: 570.124.06}\n")),
+    ("job-of-nobody", Severity.INFO, _design(tail=TENANTS + RING)),
     ("nccl-version-unreadable", Severity.WARNING, _design(tail="software: {nccl: latest}\n")),
     ("nos-not-offered", Severity.WARNING, _design(IB, switch="qm9700", tail="software: {nos: SONiC}\n")),
     ("nos-not-offered", Severity.INFO, _design(IB, switch="qm9700", frontend=OWN.replace("{radix: 16, speed: 200 Gb/s}", "sn4700"), tail="software: {nos: SONiC}\n")),
@@ -161,6 +166,14 @@ SILENT: list[tuple[str, str]] = [
     ("no-subnet-manager", _design(IB, tail="services: [{kind: subnet-manager, plane: backend, instances: 2}]\n")),
     ("single-subnet-manager", _design(IB, tail="services: [{kind: subnet-manager, plane: backend, instances: 2}]\n")),
     ("nccl-without-pxn", _design(tail=MIX % "" + "software: {nccl: 2.12.1}\n")),
+    ("firmware-of-another-nic", _design(servers=H100, tail="software: {firmware: 28.39.1002}\n")),
+    ("firmware-of-another-nic", _design(servers=H100, tail="software: {firmware: latest}\n")),
+    ("firmware-of-another-nic", _design(tail="software: {firmware: 32.41.1000}\n")),
+    ("driver-too-old", _design(servers=B200, frontend="", tail="software: {driver: 570.133.20}\n")),
+    ("driver-too-old", _design(servers=B200, frontend="", tail="software: {driver: '570'}\n")),
+    ("driver-too-old", _design(servers=H100, tail="software: {driver: '535.1'}\n")),
+    ("job-of-nobody", _design(tail=TENANTS + RING.replace("1 MiB", "1 MiB, tenant: blue"))),
+    ("job-of-nobody", _design(tail=RING)),
     ("nos-not-offered", _design(ROCE, switch="sn5600", tail="software: {nos: SONiC 202405}\n")),
     ("buffer-below-headroom", _design()),
     ("buffer-below-headroom", _design(f"{ROCE}, congestion: dcqcn", switch="{radix: 16, speed: 400 Gb/s, buffer: 100 kB}")),

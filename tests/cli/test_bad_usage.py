@@ -123,3 +123,15 @@ def test_folder_made_for_nothing_is_removed(tmp_path: Path):
     with pytest.raises(RuntimeError), staged(tmp_path / "a" / "b"):
         raise RuntimeError
     assert not (tmp_path / "a").exists()
+
+
+def test_a_fault_of_our_own_is_one_sentence(cli, monkeypatch):
+    def fail(self: object) -> None:
+        raise ValueError("first line\nsecond line")
+
+    monkeypatch.delenv("RAILWEAVE_DEBUG", raising=False)
+    monkeypatch.setattr("railweave.api.LoadedDesign.build", fail)
+    outcome = cli("build", DESIGN)
+    assert outcome.code == 1
+    assert outcome.err.count("\n") == 1
+    assert "ValueError: first line; please report it" in outcome.err

@@ -176,8 +176,20 @@ _OTHER = [
         {"objectives.survive_switches": 1},
     ),
     Effect("Objectives.availability", "roce", {"objectives.availability": 1.0}, "findings"),
-    Effect("Software.firmware", "roce", {"software.firmware": "28.39.1002"}, "findings"),
-    Effect("Software.driver", "roce", {"software.driver": "550.54"}, "findings"),
+    Effect(
+        "Software.firmware",
+        "catalog",
+        {"software.firmware": "32.41.1000"},
+        "findings",
+        {"software.firmware": "28.39.1002"},
+    ),
+    Effect(
+        "Software.driver",
+        "catalog",
+        {"software.driver": "550.54"},
+        "findings",
+        {"cluster.servers.model": "dgx-b200", "software.driver": "580.65"},
+    ),
     Effect("Software.nccl", "roce", {"software.nccl": "2.10.3"}, "findings"),
     Effect("Software.nos", "catalog", {"software.nos": "EOS"}, "findings"),
     Effect(

@@ -1,4 +1,4 @@
-"""Published component tables of reference designs, from inputs without any switch or cable count."""
+"""Published tables of reference designs, from inputs without any switch or cable count."""
 
 from __future__ import annotations
 

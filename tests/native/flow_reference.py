@@ -135,3 +135,49 @@ def sim_of(
         else np.array(rounds, dtype=np.int32),
         **more,
     )
+
+
+def coupled(*case, **more):
+    """Case: capacity, rows, chunk, latency, rounds, preds[, chunk delay].
+
+    `preds[i]` lists (stream, lag).
+    """
+    capacity, rows, chunk, latency, rounds, preds, *chunk_delay = case
+    ptr, stream, lag = csr(preds)
+    return sim_of(
+        capacity,
+        rows,
+        chunk,
+        latency=latency,
+        task_ptr=[0, len(rows)],
+        rounds=[rounds],
+        flow_chunk_delay_s=np.array(chunk_delay[0], dtype=float) if chunk_delay else None,
+        pred_ptr=ptr,
+        pred_flow=stream,
+        pred_lag=lag.astype(np.int32),
+        **more,
+    )
+
+
+def expanded(*case):
+    """Chunk k of stream i is task i * rounds + k."""
+    capacity, rows, chunk, latency, rounds, preds, *chunk_delay = case
+    n = len(rows)
+    delay = np.array(chunk_delay[0]) if chunk_delay else np.zeros(n)
+    deps = []
+    for i in range(n):
+        for k in range(rounds):
+            own = [(i * rounds + k - 1, 1)] if k else []
+            deps.append(own + [(p * rounds + k - lag, 0) for p, lag in preds[i] if k >= lag])
+    return sim_of(
+        capacity,
+        [row for row in rows for _ in range(rounds)],
+        np.repeat(chunk, rounds),
+        latency=np.repeat(latency, rounds),
+        delay=np.repeat(delay, rounds),
+        deps=deps,
+    )
+
+
+def ring(n, lag=1):
+    return [[((i - 1) % n, lag)] for i in range(n)]

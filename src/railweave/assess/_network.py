@@ -328,6 +328,14 @@ def tenants_are_isolated(context: CheckContext) -> Iterator[Finding]:
                 f"{job.name} runs on the back-end, which is not among the planes of {tenant.name}",
                 fix=f"planes of {tenant.name}: backend as well",
             )
+        elif context.design.tenants and job.tenant is None:
+            yield context.info(
+                "job-of-nobody",
+                f"jobs[{number}]",
+                f"{job.name} has no tenant, though the design has some: nothing says from whom it"
+                " is kept apart",
+                fix="tenant: whose job it is",
+            )
 
 
 #: what each kind of encryption costs and covers

@@ -16,6 +16,17 @@ __all__ = ["OPERATIONS_CHECKS"]
 #: first NCCL whose GPUs hand all-to-all messages over NVLink to the GPU on the right rail (PXN)
 NCCL_WITH_PXN: Final = (2, 12)
 SOFTWARE: Final = ("firmware", "driver", "nccl", "nos")
+#: first number of a NIC's firmware version by family, as its maker numbers releases; the longer
+#: name first
+FIRMWARE_SERIES: Final = {
+    "ConnectX-6 Dx": 22,
+    "ConnectX-6": 20,
+    "ConnectX-7": 28,
+    "ConnectX-8": 40,
+    "BlueField-3": 32,
+}
+#: GPU in the catalog → first driver, where one is published (NVIDIA's platform list: HGX B200)
+FIRST_DRIVER: Final = {"b200": (570, 133, 20)}
 
 
 def attached_twice(context: CheckContext) -> Iterator[Finding]:
@@ -167,8 +178,59 @@ def software_known(context: CheckContext) -> Iterator[Finding]:
             f"versions not stated: {', '.join(unknown)}; baselines and known faults depend on them",
             fix="state them under software",
         )
+    yield from _firmware(context)
+    yield from _driver(context)
     yield from _nccl(context)
     yield from _nos(context)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", version))
+
+
+def _firmware(context: CheckContext) -> Iterator[Finding]:
+    """Hold the series of the firmware against the back-end NICs of servers from the catalog."""
+    version = context.design.software.firmware
+    series = _numbers(version or "")[:1]
+    if not series or series[0] not in FIRMWARE_SERIES.values():
+        return
+    for number, group in enumerate(context.design.cluster.servers):
+        nics = context.catalog.server(group.model).nics if group.model else {}
+        if "backend" not in nics:
+            continue
+        title = context.catalog.nic(nics["backend"].nic).title
+        family = next((name for name in FIRMWARE_SERIES if name in title), None)
+        if family is not None and FIRMWARE_SERIES[family] != series[0]:
+            other = next(name for name, first in FIRMWARE_SERIES.items() if first == series[0])
+            yield context.warning(
+                "firmware-of-another-nic",
+                "software.firmware",
+                f"firmware {version} is of {other}, but servers of group {number + 1} have {title}",
+                f"{family} firmware is numbered {FIRMWARE_SERIES[family]}.x",
+                f"a version {FIRMWARE_SERIES[family]}.x",
+            )
+
+
+def _driver(context: CheckContext) -> Iterator[Finding]:
+    """Hold the driver against the first one that knows the GPU, where that is published."""
+    version = context.design.software.driver
+    if version is None or not _numbers(version):
+        return
+    gpus = {
+        group.inline.gpu if group.inline else context.catalog.server(group.model or "").gpu
+        for group in context.design.cluster.servers
+    }
+    for gpu in sorted(name for name in gpus if name in FIRST_DRIVER):
+        first = FIRST_DRIVER[gpu]
+        if _numbers(version) < first[: len(_numbers(version))]:
+            least = ".".join(str(number) for number in first)
+            yield context.warning(
+                "driver-too-old",
+                "software.driver",
+                f"driver {version} is older than the first for {context.catalog.gpu(gpu).title}",
+                f"the maker's platform list asks for {least} or later",
+                f"driver {least} or later",
+            )
 
 
 def _nos(context: CheckContext) -> Iterator[Finding]:
@@ -206,7 +268,7 @@ def _nccl(context: CheckContext) -> Iterator[Finding]:
     version = context.design.software.nccl
     if version is None:
         return
-    numbers = tuple(int(part) for part in re.findall(r"\d+", version)[:2])
+    numbers = _numbers(version)[:2]
     if len(numbers) < 2:
         yield context.warning(
             "nccl-version-unreadable",

@@ -67,10 +67,18 @@ def main() -> NoReturn:
 
 
 def _show_usage_error(error: Exception) -> NoReturn:
-    """Show an error of the command line's own making; anything else is ours and goes on."""
+    """Show an error in how the command was called; anything else is a fault of ours."""
     show, code = getattr(error, "show", None), getattr(error, "exit_code", None)
     if show is None or not isinstance(code, int):
-        raise error
+        if os.environ.get("RAILWEAVE_DEBUG"):
+            raise error
+        text = str(error).partition("\n")[0]
+        print(
+            f"railweave: a fault of railweave itself: {type(error).__name__}: {text}; please "
+            "report it; with RAILWEAVE_DEBUG=1 in the environment it says where",
+            file=sys.stderr,
+        )
+        sys.exit(1)
     vars(error)["message"] = str(vars(error).get("message", "")).replace("Value error, ", "")
     show()
     sys.exit(code)

@@ -18,9 +18,12 @@ from railweave.fabric.routing import Routing, RoutingSet
 from railweave.provenance import Assumption, Certainty
 from railweave.workload import Traffic
 
-__all__ = ["FlowRun", "simulate_flow"]
+__all__ = ["EXACT_MESSAGES", "FlowRun", "simulate_flow"]
 
 F64 = npt.NDArray[np.float64]
+
+#: messages up to which coupled tasks that share links are simulated one by one: about 1 s
+EXACT_MESSAGES = 500_000
 
 _STEP_S = 0.1
 
@@ -39,6 +42,10 @@ class FlowRun:
         routing: of one plane, or of all; moved to this fabric's state where it is of another.
         tolerance: 0 is exact; otherwise rates may lag behind by so much (relative).
         allow_unroutable: count streams without a path as dropped instead of failing.
+        exact_messages: coupled tasks (rings, trees) that share links with other traffic, with each
+            other or with themselves are simulated message by message, exactly, if they have at
+            most so many messages (flows times rounds) in all; beyond, each shares links by its
+            average rate. Those that share no link are exact in any case.
 
     Raises:
         EngineError: streams that cannot be routed, or waits in a circle.
@@ -52,6 +59,7 @@ class FlowRun:
         *,
         tolerance: float = 0.0,
         allow_unroutable: bool = False,
+        exact_messages: int = EXACT_MESSAGES,
     ) -> None:
         self.fabric = fabric
         self.traffic = traffic
@@ -80,6 +88,7 @@ class FlowRun:
             given.pred_flow,
             given.pred_lag,
             tolerance,
+            exact_messages,
         )
         self._finished = False
         self._load_from: tuple[float, F64] = (0.0, np.zeros(fabric.n_links))
@@ -141,11 +150,13 @@ def simulate_flow(
     progress: Callable[[float], None] | None = None,
     until_s: float = math.inf,
     allow_unroutable: bool = False,
+    exact_messages: int = EXACT_MESSAGES,
 ) -> Result:
     """Simulate traffic with max-min fair flows.
 
     Args:
-        fabric, traffic, routing, tolerance, allow_unroutable: see :class:`FlowRun`.
+        fabric, traffic, routing, tolerance, allow_unroutable, exact_messages: see
+            :class:`FlowRun`.
         progress: called a few times a second with the part of all bytes delivered; what it raises
             ends the run.
         until_s: simulated time at which to stop.
@@ -156,7 +167,14 @@ def simulate_flow(
     Raises:
         EngineError: streams that cannot be routed, waits in a circle, or bytes that went astray.
     """
-    run = FlowRun(fabric, traffic, routing, tolerance=tolerance, allow_unroutable=allow_unroutable)
+    run = FlowRun(
+        fabric,
+        traffic,
+        routing,
+        tolerance=tolerance,
+        allow_unroutable=allow_unroutable,
+        exact_messages=exact_messages,
+    )
     if progress is None:
         run.advance(until_s)
         return run.result()
@@ -278,12 +296,20 @@ def _assumptions(run: FlowRun) -> tuple[Assumption, ...]:
         lines.append(("spraying", "packets spread evenly over all equal paths; no reordering cost"))
     if "flowlet" in schemes:
         lines.append(("flowlets", "the flowlets of a message run side by side, each on its path"))
-    if np.sum(run.traffic.task_rounds > 1) > 1:
+    if run._sim.exact_tasks:
         lines.append(
             (
-                "rings that share links",
-                "coupled tasks which cross the same link share it by their average rates; chunk by "
-                "chunk they would meet only now and then: up to 3 % on small rings",
+                "coupled tasks",
+                f"{run._sim.exact_tasks} coupled tasks that share links expanded: exact, message "
+                "by message",
+            )
+        )
+    if run._sim.averaged_tasks:
+        lines.append(
+            (
+                "coupled tasks",
+                f"{run._sim.averaged_tasks} coupled tasks share links by their average rates; "
+                "message by message they would meet only now and then (see exact_messages)",
             )
         )
     if run.input.paths.indirect:

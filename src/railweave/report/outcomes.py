@@ -231,7 +231,7 @@ def heat_maps(fabric: Fabric, result: Result) -> tuple[HeatMap, ...]:
 def _grouped(fabric: Fabric, nodes: I32) -> tuple[npt.NDArray[np.int64], tuple[str, ...]]:
     """Return a group for each node, pod by pod, and the names of the groups."""
     found, inverse = np.unique(nodes, return_inverse=True)
-    order = np.lexsort((found, fabric.node_pod[found]))
+    order = np.lexsort((found, fabric.node_pod[found], fabric.node_subplane[found]))
     unique, place = found[order], np.argsort(order)
     inverse = place[inverse.reshape(-1)]
     width = -(-len(unique) // MOST_ROWS)

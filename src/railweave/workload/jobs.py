@@ -218,14 +218,22 @@ def plan_job(job: Job, nodes: I32, fabric: Fabric, design: Design, catalog: Cata
     when the one before is over on all ranks.
 
     Raises:
-        InputError: an algorithm, degree or model that does not fit.
+        InputError: an algorithm, degree or model that does not fit; names the job.
     """
-    if job.model is not None:
-        return _plan_training(job, nodes, fabric, design, catalog)
+    plan = _plan_collective if job.model is None else _plan_training
+    try:
+        return plan(job, nodes, fabric, design, catalog)
+    except InputError as error:
+        where = f"job {job.name}: "
+        text = str(error)
+        raise InputError(text if text.startswith(where) else where + text) from None
+
+
+def _plan_collective(
+    job: Job, nodes: I32, fabric: Fabric, design: Design, catalog: Catalog
+) -> JobPlan:
     if job.collective is None or job.size is None:
-        raise InputError(
-            f"job {job.name}: needs 'collective' with 'size', or 'model'; give one of the two"
-        )
+        raise InputError("needs 'collective' with 'size', or 'model'; give one of the two")
     algorithm = require_algorithm(job.collective, job.algorithm)
     comm = Communicator.from_fabric(fabric, nodes, channels=job.channels)
     builder = TrafficBuilder()
