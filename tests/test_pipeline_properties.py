@@ -33,8 +33,9 @@ LAYERS = {
 }
 #: more streams than this take too long for a test
 MANY_STREAMS = 3_000
-#: the closed form adds the longest latency to the slowest stream, which may be another one
-CLOSED_FORM = 0.03
+#: what the closed form may be above the truth: it adds the longest latency once to the time of the
+#: slowest stream, which may be another one
+CLOSED_FORM = 0.01
 
 
 def text_of(design: dict[str, Any]) -> str:
@@ -112,12 +113,14 @@ def bytes_are_conserved(result: Result) -> None:
 
 
 def times_are_possible(built: BuiltDesign, flow: Result, analytic: Result) -> None:
-    """No link carries more than it can, and the flow engine is no faster than the closed form."""
+    """No link carries more than it can, and nothing is faster than alone or the closed form."""
     capacity = built.fabric.usable_bps / 8
     used = flow.link_bytes > 0
     busiest = np.max(flow.link_bytes[used] / capacity[used], initial=0.0)
     assert flow.makespan_s >= busiest * (1 - 1e-9)
-    assert flow.makespan_s >= analytic.makespan_s * (1 - CLOSED_FORM)
+    assert np.min(flow.stream_slowdown, initial=1.0) >= 1 - 1e-6
+    if not built.design.stragglers:  # whose delays the closed form adds to the slowest link's time
+        assert flow.makespan_s >= analytic.makespan_s * (1 - CLOSED_FORM)
     assert np.allclose(flow.link_bytes, analytic.link_bytes, rtol=1e-6, atol=1.0)
     assert flow.bytes_sent == pytest.approx(analytic.bytes_sent)
 

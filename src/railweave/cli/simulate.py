@@ -41,6 +41,7 @@ def register(app: typer.Typer) -> None:
         from railweave.report.output import record_json
         from railweave.report.run_tables import (
             completion_table,
+            group_table,
             job_table,
             spread_table,
             storage_table,
@@ -59,7 +60,7 @@ def register(app: typer.Typer) -> None:
         if json:
             print_json(record_json(record))
             return
-        makers = (job_table, completion_table, spread_table, storage_table)
+        makers = (job_table, group_table, completion_table, spread_table, storage_table)
         tables = [table for table in (make(record) for make in makers) if table.rows]
         for table in tables:
             print_table(table)

@@ -10,6 +10,7 @@ from railweave.report.page_table import PageTable
 from railweave.report.record import RunRecord
 from railweave.report.run_tables import (
     completion_table,
+    group_table,
     job_table,
     spread_table,
     storage_table,
@@ -143,6 +144,7 @@ def _job_sections(record: RunRecord) -> list[Section]:
             "Bytes",
             "Where the bytes stay",
             (Figure("", figure_html(draw_shares(jobs), "shares")),) if jobs else (),
+            (group_table(record),) if any(job.groups for job in jobs) else (),
             empty="There are no jobs whose bytes could be followed.",
         ),
         Section(

@@ -25,6 +25,7 @@ from railweave.fabric.names import node_name, port_name
 from railweave.fabric.routing import RoutingSet
 from railweave.report.record import (
     CompletionStats,
+    GroupOutcome,
     HeatMap,
     JobOutcome,
     SpreadOutcome,
@@ -159,9 +160,20 @@ def job_outcomes(
                 share_leaf=shares.leaf_bytes / total,
                 share_spine=shares.spine_bytes / total,
                 share_core=shares.core_bytes / total,
+                groups=_groups(plan),
             )
         )
     return tuple(outcomes)
+
+
+def _groups(plan: JobPlan) -> tuple[GroupOutcome, ...]:
+    """Return a training job's bytes by kind of parallel group."""
+    return tuple(
+        GroupOutcome(
+            kind, shares.server_bytes, shares.leaf_bytes, shares.spine_bytes, shares.core_bytes
+        )
+        for kind, shares in (plan.shares or {}).items()
+    )
 
 
 def spread_outcomes(fabric: Fabric, result: Result) -> tuple[SpreadOutcome, ...]:

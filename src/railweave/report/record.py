@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CompletionStats",
+    "GroupOutcome",
     "HeatMap",
     "JobOutcome",
     "RunRecord",
@@ -30,6 +31,21 @@ __all__ = [
 ]
 
 F64 = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupOutcome:
+    """Payload bytes of one training step by the kind of parallel group that sends them.
+
+    ``kind`` is tensor, data, pipeline, expert or expert-data; the bytes are those that stay in a
+    server, stay under a leaf, cross a spine or cross a core, and add up to all the group sends.
+    """
+
+    kind: str
+    server_bytes: float
+    leaf_bytes: float
+    spine_bytes: float
+    core_bytes: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +69,7 @@ class JobOutcome:
     share_leaf: float
     share_spine: float
     share_core: float
+    groups: tuple[GroupOutcome, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

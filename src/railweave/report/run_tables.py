@@ -6,10 +6,11 @@ import math
 
 from railweave.report.page_table import DASH, PageTable, known
 from railweave.report.record import RunRecord
-from railweave.units import format_bits_rate, format_bytes, format_seconds
+from railweave.units import format_bits_rate, format_bytes, format_seconds, format_si
 
 __all__ = [
     "completion_table",
+    "group_table",
     "job_table",
     "spread_table",
     "storage_table",
@@ -47,6 +48,31 @@ def job_table(record: RunRecord) -> PageTable:
         ),
         ("closed form", "algbw", "size"),
         ("what",),
+    )
+
+
+def group_table(record: RunRecord) -> PageTable:
+    """Return how far the bytes of each kind of parallel group go; no rows without training jobs."""
+    rows = tuple(
+        (
+            f"{job.name}: {group.kind}",
+            format_si(total, "B"),
+            *(f"{part / total:.1%}" for part in parts),
+        )
+        for job in record.jobs
+        for group in job.groups
+        for parts in [
+            (group.server_bytes, group.leaf_bytes, group.spine_bytes, group.core_bytes),
+        ]
+        if (total := sum(parts)) > 0
+    )
+    return PageTable(
+        "groups",
+        "Bytes of a training step by parallel group",
+        ("group", "sent", "in server", "under a leaf", "across a spine", "across a core"),
+        rows,
+        ("All ranks together; where the bytes end follows from the degrees and the placement.",),
+        ("across a core",),
     )
 
 
