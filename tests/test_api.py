@@ -135,3 +135,14 @@ def test_unknown_names_say_so():
     assert set(railweave.__all__) == set(dir(railweave))
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         railweave.nothing  # noqa: B018
+
+
+def test_a_fabric_that_cannot_be_sized_says_where(tmp_path):
+    text = (
+        "railweave: 1\nname: x\ncluster: {servers: {model: dgx-h100, count: 100}}\nplanes:\n"
+        "  backend:\n    transport: infiniband\n    topology: rail-optimized\n"
+        "    switch: qm9700\n    counts: {spine: 15}\n"
+    )
+    with pytest.raises(railweave.InputError) as caught:
+        railweave.parse(text, "wrong.yaml").build()
+    assert str(caught.value).startswith("wrong.yaml:9:14: planes.backend.counts.spine: 15 spines")

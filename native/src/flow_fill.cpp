@@ -96,15 +96,22 @@ void Solver::rank_all() {
   for (std::int32_t r = 0; r < links_; ++r) rank_[order_[r]] = r;
 }
 
-// The order is nearly right already: insertion sort.
+// The order is nearly right already: insertion sort, unless that turns out to be untrue.
 void Solver::rank_again() {
   unsorted_ = 0;
+  std::int64_t budget = 16 * static_cast<std::int64_t>(links_);
   for (std::int32_t r = 1; r < links_; ++r) {
+    if (budget < 0) {
+      std::stable_sort(order_.begin(), order_.end(),
+                       [this](std::int32_t a, std::int32_t b) { return key_[a] < key_[b]; });
+      break;
+    }
     const std::int32_t l = order_[r];
     const double key = key_[l];
     std::int32_t to = r;
     for (; to > 0 && key_[order_[to - 1]] > key; --to) order_[to] = order_[to - 1];
     order_[to] = l;
+    budget -= r - to;
   }
   low_ = links_;
   high_ = -1;

@@ -67,12 +67,21 @@ class LoadedDesign:
         return resolved_yaml(self.document)
 
     def build(self) -> BuiltDesign:
-        """Size and build every plane. Raises SizingError where that cannot be."""
+        """Size and build every plane.
+
+        Raises:
+            SizingError: a plane cannot be built as asked; it names the field and where it stands.
+        """
+        from railweave.errors import SizingError
         from railweave.fabric.build import build_fabric
 
-        return BuiltDesign(
-            self.document, build_fabric(self.design, self.document.catalog, self.document.folder)
-        )
+        document = self.document
+        try:
+            built = build_fabric(self.design, document.catalog, document.folder)
+        except SizingError as error:
+            line, column = document.position(error.problem.path)
+            raise error.located(document.file, line, column) from None
+        return BuiltDesign(document, built)
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ Every error carries its subject; :class:`DesignError` carries each problem with 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 __all__ = [
     "DesignError",
@@ -92,6 +92,13 @@ class SizingError(InputError):
     ) -> None:
         self.problem = Problem(path=path, message=message, allowed=allowed, nearest=nearest)
         super().__init__(str(self.problem))
+
+    def located(self, file: str, line: int, column: int) -> SizingError:
+        """Return the same error at a place in a file."""
+        moved = SizingError(self.problem.message)
+        moved.problem = replace(self.problem, file=file, line=line, column=column)
+        moved.args = (str(moved.problem),)
+        return moved
 
 
 class MissingProgramError(RailweaveError):
