@@ -17,6 +17,7 @@ from ruamel.yaml import YAML
 
 import railweave
 from railweave.api import BuiltDesign
+from railweave.design.models import Topology
 from railweave.engine import Result, simulate
 from railweave.errors import RailweaveError
 from railweave.fabric import LinkLayer
@@ -106,6 +107,13 @@ def summary_is_sound(built: BuiltDesign) -> None:
         assert 0 < plane.capacity.effective_host_bps < plane.capacity.host_bps
 
 
+def is_connected(built: BuiltDesign) -> bool:
+    """Tell whether a network joins all servers in every plane: rails apart or no NICs do not."""
+    groups = built.design.cluster.servers
+    attached = all(group.inline is None or group.inline.frontend_nics for group in groups)
+    return attached and built.design.planes.backend.topology is not Topology.RAIL_ONLY
+
+
 def bytes_are_conserved(result: Result) -> None:
     assert result.finished
     arrived = result.bytes_delivered + result.bytes_dropped + result.bytes_in_flight
@@ -126,7 +134,7 @@ def times_are_possible(built: BuiltDesign, flow: Result, analytic: Result) -> No
 
 
 @settings(
-    max_examples=800,
+    max_examples=300,
     phases=[Phase.explicit, Phase.generate],  # shrinking such designs takes minutes
     deadline=None,
     derandomize=True,
@@ -158,7 +166,8 @@ def test_random_designs_go_through(design):
     bytes_are_conserved(flow)
     bytes_are_conserved(analytic)
     assert flow.paths is not None
-    connected = bool(np.all(flow.paths.status == PathStatus.OK))
-    assert connected == (flow.unroutable_streams == 0)
-    if connected:
+    if is_connected(built):
+        assert np.all(flow.paths.status == PathStatus.OK)
+        assert flow.unroutable_streams == 0
+    if flow.unroutable_streams == 0:
         times_are_possible(built, flow, analytic)

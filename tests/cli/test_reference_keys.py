@@ -11,6 +11,7 @@ import railweave
 from railweave.report.output import record_json
 from railweave.report.record import (
     CompletionStats,
+    GroupOutcome,
     JobOutcome,
     RunRecord,
     SpreadOutcome,
@@ -34,7 +35,8 @@ def test_keys_of_the_record(record):
 
 
 @pytest.mark.parametrize(
-    "kind", [JobOutcome, CompletionStats, SpreadOutcome, StorageOutcome, WhatIfOutcome]
+    "kind",
+    [JobOutcome, GroupOutcome, CompletionStats, SpreadOutcome, StorageOutcome, WhatIfOutcome],
 )
 def test_keys_of_outcomes(kind):
     said = {"name", "label", "flows", "links", "share_server", "share_leaf", "share_spine"}

@@ -42,6 +42,52 @@ def test_ring_with_slow_links_stragglers_and_unequal_chunks(n, r, base, data):
     check_forms_agree(capacity, rows, chunk, latency, r, ring(n), delay)
 
 
+@settings(max_examples=60, deadline=None)
+@given(st.integers(2, 30), st.integers(20, 200), st.data())
+def test_ring_that_leaps_ahead(n, r, data):
+    """Hand-over hops within a round, unequal chunk times and latencies: few rounds are steps."""
+    pick = data.draw
+    times = pick(st.sampled_from([[1.0], [1.0, 8.0], [1.0, 4.0, 0.5], [1.0, 1.1, 1.2, 1.3]]))
+    capacity = [LINK * pick(st.sampled_from(times)) for _ in range(n)]
+    latency = [pick(st.sampled_from([0.0, 0.01, 0.05, 0.3])) for _ in range(n)]
+    delay = [pick(st.sampled_from([0.0, 0.0, 0.0, 0.07])) for _ in range(n)]
+    preds = [[((i - 1) % n, pick(st.sampled_from([1, 1, 1, 0])) if i else 1)] for i in range(n)]
+    check_forms_agree(
+        capacity, [[(i, 1.0)] for i in range(n)], [10.0] * n, latency, r, preds, delay
+    )
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(3, 12), st.integers(40, 120), st.data())
+def test_a_ring_disturbed_while_it_leaps(n, r, data):
+    """Plain flows come and go on its links: as chunk by chunk, but for sharing by average rates."""
+    pick = data.draw
+    starts = pick(st.lists(st.floats(0.1, 8.0), min_size=1, max_size=4))
+    latency = pick(st.sampled_from([0.0, 0.02]))
+    rows = [[(i, 1.0)] for i in range(n)] + [[(pick(st.integers(0, n - 1)), 1.0)] for _ in starts]
+    ptr, stream, lag = csr([*ring(n), *[[] for _ in starts]])
+    ends = []
+    for exact in (0, 10**6):
+        sim = sim_of(
+            [LINK] * n,
+            rows,
+            [10.0] * n + [30.0] * len(starts),
+            latency=[latency] * n + [0.0] * len(starts),
+            task_ptr=[0, *range(n, n + len(starts) + 1)],
+            rounds=[r] + [1] * len(starts),
+            start=[0.0, *starts],
+            pred_ptr=ptr,
+            pred_flow=stream,
+            pred_lag=lag.astype(np.int32),
+            exact_chunks=exact,
+        )
+        assert sim.advance()
+        assert sim.bytes_delivered == pytest.approx(10.0 * n * r + 30.0 * len(starts))
+        ends.append(sim.task_finish_s[0])
+    # Where a flow begins or ends within a chunk or a wait, the two may differ by about that much.
+    assert abs(ends[0] - ends[1]) <= (0.1 + latency) * (1 + len(starts))
+
+
 @settings(max_examples=40, deadline=None)
 @given(st.integers(2, 9), rounds, latencies, st.booleans(), st.data())
 def test_pipelined_chain_or_tree_whose_streams_pass_chunks_on(n, r, latency, tree, data):

@@ -127,9 +127,7 @@ def _adapter(server: Server, role: str, group: ServerGroup, catalog: Catalog) ->
 def _inline_shape(group: ServerGroup, inline: InlineServer, count: int) -> ServerShape:
     speed = group.nic_speed or inline.nic_speed
     usable = inline.pcie_bandwidth or PCIE_HEADROOM * speed
-    adapters = {
-        PlaneId.BACKEND: Adapter(group.nics or inline.nics, speed, usable, NIC_LATENCY_S)
-    }
+    adapters = {PlaneId.BACKEND: Adapter(group.nics or inline.nics, speed, usable, NIC_LATENCY_S)}
     if inline.frontend_nics:
         adapters[PlaneId.FRONTEND] = _assumed(inline.frontend_nics, inline.frontend_speed)
     adapters[PlaneId.MANAGEMENT] = _assumed(1, 1e9)
