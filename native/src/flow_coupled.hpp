@@ -6,12 +6,19 @@
 //
 // Times are whole multiples of a power of two, so that sums are exact and a state that repeats
 // but for a shift repeats for ever: the periodic regime is recognised by equality and skipped.
+//
+// Chunk times last until others on the links change their rates. Up to then only the end of the
+// task matters, and it is found round by round (or in leaps) from a state of all streams at one
+// round. At a change the streams are where they are (Front), and go on from there.
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
+#include "flow_front.hpp"
+#include "flow_graph.hpp"
 #include "flow_interrupt.hpp"
 #include "flow_ring.hpp"
 #include "flow_rows.hpp"
@@ -30,6 +37,8 @@ struct CoupledInput {
 class Coupled {
  public:
   explicit Coupled(const CoupledInput& in);
+  Coupled(const Coupled&) = delete;
+  Coupled& operator=(const Coupled&) = delete;
 
   // Links of the one variable: weight x gives the link's load when the largest chunk's stream
   // sends x bytes a second.
@@ -37,80 +46,82 @@ class Coupled {
   const std::vector<double>& weights() const { return var_weight_; }
 
   void start(double at);
-  // Takes over the chunk times that follow from what others leave free from `at` on.
-  void set_rates(double at, const Solver& solver, double level, Interrupt& interrupt);
-  // Simulates ahead; returns when the last byte leaves if that is not after the horizon, else inf.
+  // The rates on that one of its links() may have changed.
+  void mark(std::int32_t slot);
+  // Finds the chunk times at present rates; true if average_rate() may be another than before.
+  bool refresh(const Solver& solver);
+  // Average rate of the largest chunk's stream at those, infinite where it shares no link.
+  double average_rate() const;
+  // Has them hold from `at` on.
+  void take_rates(double at, Interrupt& interrupt);
+  double least_end() const;  // a bound for run(), cheap to have
+  // When the last byte leaves if that is not after the horizon, else inf.
   double run(double horizon, Interrupt& interrupt);
 
-  double end() const { return end_; }  // as of the last run
+  double end() const { return ahead_ ? end_ : kNever; }  // as of the last run
   bool stalled() const { return stalled_; }
-  double period() const { return period_; }
-  double largest_chunk() const { return largest_; }
   double sent(std::int32_t stream) const { return origin_ + last()[position_[stream]]; }
   double progress(std::int32_t stream, double now) const;  // rounds sent by then, with fraction
   const Rows& stream_rows() const { return rows_; }
 
   std::int32_t task, first_flow, streams, rounds;
-  bool shares_links = false;
 
  private:
-  struct Edge {
-    std::int32_t from, lag;
-    double latency;
-  };
-  struct Segment {
-    double from;
-    std::vector<double> chunk_time;
-  };
-  struct State {
-    std::int32_t round = 0, head = 0;
-    std::vector<double> sent;  // `depth_` rows of one round each; row `head` is the latest
-  };
+  static constexpr double kNever = std::numeric_limits<double>::infinity();
 
   void order_streams(const CoupledInput& in);
   void build_edges(const CoupledInput& in);
   void merge_links(const CoupledInput& in);
   void choose_grid();
   double grid(double x) const;
+  double cycle_time();
+  void bring_base_to(double at, Interrupt& interrupt);
+  bool load_front_at(double at);
+  void step_front_to(double at, Interrupt& interrupt);
+  void look_ahead(Interrupt& interrupt);
 
   double* row(std::int32_t age) { return state_.sent.data() + row_offset(state_, age); }
   const double* last() const { return state_.sent.data() + row_offset(state_, 0); }
   std::size_t row_offset(const State& s, std::int32_t age) const {
-    return static_cast<std::size_t>((s.head + age) % depth_) * static_cast<std::size_t>(streams);
+    return static_cast<std::size_t>((s.head + age) % graph_.depth) *
+           static_cast<std::size_t>(streams);
   }
+  double latest(const State& s) const;
   void step();
   void step_chain(const double* before, double* next) const;
+  void step_single(const double* before, double* next) const;
   void step_general(const double* before, double* next);
-  double send_end(std::int32_t i, double start) const;
-  void drop_old_segments();
-  void restart_from_base();
   bool repeats(std::int32_t& mismatch, double& shift) const;
   void skip_periods(double horizon);
-  bool leap(double horizon, bool commit);
-  void advance_to(double horizon, bool commit, Interrupt& interrupt);
+  bool leap(double horizon);
+  std::int32_t inspect_ring(const double* sent);
+  void advance_to(double horizon, Interrupt& interrupt);
 
-  std::int32_t depth_ = 1;            // rounds of history kept: largest lag + 1
-  double largest_ = 0.0, origin_ = 0.0, quantum_ = 0.0, period_ = 0.0, end_ = 0.0;
-  std::vector<std::int32_t> position_, stream_at_;  // streams in topological order of lag-0 edges
-  std::vector<double> delay_, latency_;
-  std::vector<std::int64_t> edge_ptr_;
-  std::vector<Edge> edges_;
-  bool chain_ = false;                // every stream has one predecessor, lag 1
-  std::vector<std::int32_t> chain_from_, chain_breaks_;
-  std::vector<double> chain_latency_;
+  double largest_ = 0.0, origin_ = 0.0, quantum_ = 0.0, period_ = 0.0, end_ = kNever;
+  std::vector<std::int32_t> position_, stream_at_;  // place in the graph's order, and back
+  Graph graph_;
+  bool single_ = false, chain_ = false;  // every stream has one predecessor, lag 0 or 1; lag 1
+  std::vector<std::int32_t> from_, chain_breaks_;
+  std::vector<std::uint8_t> lag_;
+  std::vector<double> edge_latency_;     // of the only edge into each stream
   Ring ring_;
-  bool ring_stale_ = true;            // its times are not those of the latest segment yet
-  std::int32_t next_leap_ = 0, leap_wait_ = 1;  // round at which to look next, and from then on
-  Rows rows_;
-  std::vector<std::int32_t> var_link_, stream_slot_;
-  std::vector<double> var_weight_, potential_;
+  CycleTime cycle_;
 
-  std::vector<Segment> segments_;
-  std::vector<double> step_time_, zeros_;  // chunk time + delay of the latest segment
-  State state_, base_, snapshot_;
-  std::int32_t mismatch_ = 0;
-  bool steady_ = true;   // only the latest segment matters from here on
-  bool stalled_ = false;  // some stream has no rate at all
+  Rows rows_;                         // by stream in the order of the graph
+  std::vector<std::int32_t> var_link_, stream_slot_, slot_stream_;
+  std::vector<std::int64_t> slot_ptr_;
+  std::vector<double> var_weight_, potential_;
+  std::vector<std::uint8_t> stale_, shared_, slow_;  // by slot, by slot, by stream
+  std::vector<std::int32_t> stale_slots_, slow_streams_;
+  std::int64_t sharing_ = 0;          // slots where others are active
+
+  std::vector<double> found_time_, chunk_time_, step_time_, zeros_;  // step: with delay
+  std::int32_t slowest_ = 0;
+  bool started_ = false, taken_ = false, stalled_ = false, in_front_ = false, ahead_ = false;
+  State state_, base_, snapshot_;     // base_: last state all of which is past (if not in_front_)
+  Front front_;
+  std::int32_t mismatch_ = 0, next_leap_ = 0, leap_wait_ = 1;
+  bool ring_stale_ = true;            // its times are not the present ones yet
 };
 
 }  // namespace railweave::flow

@@ -11,59 +11,56 @@ constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr std::int32_t kLook = 16;
 }  // namespace
 
-// When a chunk that starts then has been sent, through every change of rate on its way.
-double Coupled::send_end(std::int32_t i, double start) const {
-  std::size_t j = segments_.size() - 1;
-  while (j > 0 && segments_[j].from > start) --j;
-  double left = 1.0;
-  for (; j + 1 < segments_.size(); ++j) {
-    const double time = segments_[j].chunk_time[i], until = segments_[j + 1].from;
-    if (start + left * time <= until) return grid(start + left * time);
-    if (time < kInf) left -= (until - start) / time;
-    start = until;
-  }
-  return grid(start + std::max(0.0, left) * segments_.back().chunk_time[i]);
+double Coupled::latest(const State& s) const {
+  const double* sent = s.sent.data() + row_offset(s, 0);
+  return *std::max_element(sent, sent + streams);
 }
 
 void Coupled::step_general(const double* before, double* next) {
-  const double changed = segments_.back().from;
-  const bool mixed = !steady_;
-  const double* time = segments_.back().chunk_time.data();
+  const double* time = step_time_.data();
   for (std::int32_t i = 0; i < streams; ++i) {
     double start = before[i];
-    for (auto e = edge_ptr_[i]; e < edge_ptr_[i + 1]; ++e) {
-      const Edge& edge = edges_[e];
+    for (const Graph::Edge& edge : graph_.into(i)) {
       if (edge.lag > state_.round) continue;
       // The round being computed has age -1: a lag of 0 reads from it.
       const double* from = edge.lag == 0 ? next : row(edge.lag - 1);
       start = std::max(start, from[edge.from] + edge.latency);
     }
-    start += delay_[i];
-    next[i] = mixed && start < changed ? send_end(i, start) : start + time[i];
+    next[i] = start + time[i];
   }
 }
 
 // A ring: neighbours in memory, two at a time in a vector register; the few seams are redone.
 void Coupled::step_chain(const double* before, double* next) const {
-  const double* latency = chain_latency_.data();
+  const double* latency = edge_latency_.data();
   const double* time = step_time_.data();
   for (std::int32_t i = 1; i < streams; ++i) {
     const double arrived = before[i - 1] + latency[i];
     next[i] = (before[i] > arrived ? before[i] : arrived) + time[i];
   }
   for (const std::int32_t i : chain_breaks_)
-    next[i] = std::max(before[i], before[chain_from_[i]] + latency[i]) + time[i];
+    next[i] = std::max(before[i], before[from_[i]] + latency[i]) + time[i];
+}
+
+void Coupled::step_single(const double* before, double* next) const {
+  const double* time = step_time_.data();
+  for (std::int32_t i = 0; i < streams; ++i) {
+    const double arrived = (lag_[i] != 0 ? before : next)[from_[i]] + edge_latency_[i];
+    next[i] = std::max(before[i], arrived) + time[i];
+  }
 }
 
 void Coupled::step() {
   const double* before = state_.round == 0 ? zeros_.data() : row(0);
-  double* next = row(depth_ - 1);
-  if (chain_ && steady_ && state_.round > 0) {
+  double* next = row(graph_.depth - 1);
+  if (chain_ && state_.round > 0) {
     step_chain(before, next);
+  } else if (single_ && state_.round > 0) {
+    step_single(before, next);
   } else {
     step_general(before, next);
   }
-  state_.head = (state_.head + depth_ - 1) % depth_;
+  state_.head = (state_.head + graph_.depth - 1) % graph_.depth;
   ++state_.round;
 }
 
@@ -75,7 +72,7 @@ bool Coupled::repeats(std::int32_t& mismatch, double& shift) const {
   const double* then = snapshot_.sent.data() + row_offset(snapshot_, 0);
   shift = now[0] - then[0];
   if (now[mismatch] - then[mismatch] != shift) return false;
-  const std::int32_t deep = std::max(1, depth_ - 1);
+  const std::int32_t deep = std::max(1, graph_.depth - 1);
   for (std::int32_t age = 0; age < deep; ++age) {
     const double* a = state_.sent.data() + row_offset(state_, age);
     const double* b = snapshot_.sent.data() + row_offset(snapshot_, age);
@@ -91,8 +88,7 @@ bool Coupled::repeats(std::int32_t& mismatch, double& shift) const {
 void Coupled::skip_periods(double horizon) {
   const std::int32_t length = state_.round - snapshot_.round;
   double shift = 0.0;
-  if (length <= 0 || snapshot_.round < depth_ || !repeats(mismatch_, shift)) return;
-  period_ = shift / length;
+  if (length <= 0 || snapshot_.round < graph_.depth || !repeats(mismatch_, shift)) return;
   std::int64_t times = (rounds - state_.round) / length;
   if (horizon < kInf && shift > 0.0) {
     const double high = *std::max_element(last(), last() + streams);
@@ -105,27 +101,25 @@ void Coupled::skip_periods(double horizon) {
   snapshot_ = state_;
 }
 
+std::int32_t Coupled::inspect_ring(const double* sent) {
+  if (ring_stale_) ring_.set_times(step_time_, edge_latency_);
+  ring_stale_ = false;
+  return ring_.inspect(sent);
+}
+
 // A ring whose chunks no longer hold each other up, but at a few streams, goes on in one step: to
-// the end, or when committing to the last round that is over for every stream by the horizon.
-bool Coupled::leap(double horizon, bool commit) {
-  constexpr std::int32_t kNear = 64;  // rounds at a time where streams have to be followed
+// the last round that is over for every stream by the horizon.
+bool Coupled::leap(double horizon) {
   if (!ring_.usable() || state_.round == 0 || state_.round < next_leap_) return false;
-  if (ring_stale_) {
-    std::vector<double> latency(static_cast<std::size_t>(streams));
-    for (std::int32_t i = 0; i < streams; ++i) latency[i] = edges_[i].latency;
-    ring_.set_times(step_time_, latency);
-    ring_stale_ = false;
-  }
-  const std::int32_t followed = ring_.inspect(row(0));
+  const std::int32_t followed = inspect_ring(row(0));
   std::int32_t count = std::min(rounds - state_.round, ring_.reach());
-  if (horizon < kInf && followed > 0) count = std::min(count, kNear);
   if (static_cast<std::int64_t>(followed) * 4 > streams) count = 0;
-  if (commit && horizon < kInf) {
+  if (horizon < kInf && count > 0) {
     const std::vector<double> before(row(0), row(0) + streams);
     const auto fits = [&](std::int32_t by) {
       std::copy(before.begin(), before.end(), row(0));
       ring_.jump(row(0), by);
-      return *std::max_element(row(0), row(0) + streams) <= horizon;
+      return latest(state_) <= horizon;
     };
     std::int32_t low = 0, high = count + 1;  // low fits, high does not
     if (fits(count)) low = count;
@@ -148,36 +142,29 @@ bool Coupled::leap(double horizon, bool commit) {
   return true;
 }
 
-// Rounds forward until all are done or every stream is past the horizon; when committing, the
-// base becomes the last round that was over for every stream by then.
-void Coupled::advance_to(double horizon, bool commit, Interrupt& interrupt) {
-  const std::int32_t first = state_.round;
-  const double from = first > 0 ? *std::max_element(last(), last() + streams) : 0.0;
-  while (state_.round < rounds) {
+// Rounds forward until all are done, or until one is not over for every stream by the horizon;
+// the base becomes the one before.
+void Coupled::advance_to(double horizon, Interrupt& interrupt) {
+  const bool commit = horizon < kInf;
+  snapshot_ = state_;
+  mismatch_ = 0;
+  next_leap_ = 0;
+  leap_wait_ = kLook;
+  for (;;) {
+    if (commit) {
+      if (state_.round > 0 && latest(state_) > horizon) return;
+      base_ = state_;
+    }
+    if (state_.round >= rounds) return;
     if (commit || state_.round % kLook == 0) {
-      if (state_.round > 0 && horizon < kInf) {
-        const auto [low, high] = std::minmax_element(last(), last() + streams);
-        if (commit && *high > horizon) break;
-        if (!commit && *low > horizon && state_.round - first >= kLook) break;
-      }
-      if (commit) base_ = state_;
-      if (!steady_ && *std::min_element(last(), last() + streams) >= segments_.back().from) {
-        steady_ = true;  // no chunk starts under earlier rates any more
-        snapshot_ = state_;
-      }
-      if (steady_) {
-        interrupt.tick(streams / 4 + 1);
-        if (leap(horizon, commit)) continue;
-        skip_periods(horizon);
-        if (state_.round >= rounds) break;
-        if (state_.round >= 2 * snapshot_.round + depth_) snapshot_ = state_;
-      }
       interrupt.tick(streams / 4 + 1);
+      if (leap(horizon)) continue;
+      skip_periods(horizon);
+      if (state_.round >= rounds) continue;
+      if (state_.round >= 2 * snapshot_.round + graph_.depth) snapshot_ = state_;
     }
     step();
   }
-  if (state_.round > first && period_ <= 0.0)
-    period_ = (*std::max_element(last(), last() + streams) - from) / (state_.round - first);
 }
 
 }  // namespace railweave::flow

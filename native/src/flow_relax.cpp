@@ -124,6 +124,31 @@ double Solver::water_level(std::int32_t link, double start) const {
   }
 }
 
+double Solver::open_level(std::int32_t link, std::int32_t var, double own) const {
+  const Slot* slot = slot_.data() + slice_[link];
+  const double* weights = weighted_ ? slot_weight_.data() + slice_[link] : nullptr;
+  const std::int32_t n = count_[link] > 1 ? slots_[link] : 0, mine = group_[var];
+  const auto weight = [=](std::int32_t i) {
+    const double all = weights ? weights[i] : slot[i].count;
+    return slot[i].group == mine ? std::max(0.0, all - own) : all;
+  };
+  double total = own;
+  for (std::int32_t i = 0; i < n; ++i) total += weight(i);
+  double x = capacity_[link] / total;
+  for (;;) {
+    double sum = 0.0, open = own;
+    for (std::int32_t i = 0; i < n; ++i) {
+      const double v = level_[slot[i].group];
+      const bool free = slot[i].group == link || v > x;
+      sum += free ? 0.0 : weight(i) * v;
+      open += free ? weight(i) : 0.0;
+    }
+    const double next = (capacity_[link] - sum) / open;
+    if (!(next > x * (1.0 + 1e-15))) return x;
+    x = next;
+  }
+}
+
 // Moves every crossing that is faster than the link's new level into the link's own group.
 void Solver::take_faster(std::int32_t link, double level) {
   const std::int64_t begin = slice_[link], end = begin + count_[link];
@@ -223,6 +248,7 @@ void Solver::settle() {
     refresh_finish(l);
     if (capacity_[l] > 0.0) peak_[l] = std::max(peak_[l], use_[l] / capacity_[l]);
   }
+  if (remember_) visited_.insert(visited_.end(), touched_.begin(), touched_.end());
   touched_.clear();
 }
 

@@ -25,6 +25,8 @@ Ring::Ring(const std::vector<std::int32_t>& from, const std::vector<std::int32_t
   if (static_cast<std::int32_t>(order.size()) != n) return;
   hops_ = n;
   order_ = std::move(order);
+  hop_.resize(from.size());
+  for (std::int32_t c = 0; c < n; ++c) hop_[order_[c]] = c;
   lag_.resize(from.size());
   lags_.resize(from.size());
   std::int32_t sum = 0, run = 0;
@@ -100,8 +102,9 @@ Ring::Source Ring::source(std::int32_t hop, std::int32_t rounds) const {
 }
 
 // History of the slow hops, one row a round, for each of the rounds.
-void Ring::follow(const double* sent, std::int32_t rounds) {
+void Ring::look(const double* sent, std::int32_t rounds) {
   const std::size_t m = slow_.size();
+  if (m == 0) return;
   history_.resize(m * static_cast<std::size_t>(rounds));
   struct Way {
     std::int32_t lags;
@@ -131,25 +134,29 @@ void Ring::follow(const double* sent, std::int32_t rounds) {
   }
 }
 
+double Ring::at_hop(const double* sent, std::int32_t hop, std::int32_t rounds) const {
+  const std::int32_t s = slow_before_[hop];
+  if (s >= 0) {
+    const std::int32_t from = slow_[s];
+    const std::int32_t lags = lags_[hop] - lags_[from] + (from > hop ? tokens_ : 0);
+    if (lags < rounds)
+      return history_[static_cast<std::size_t>(rounds - 1 - lags) * slow_.size() +
+                      static_cast<std::size_t>(s)] +
+             path_[hop] - path_[from] + (from > hop ? lap_ : 0.0);
+  }
+  const Source from = source(hop, rounds);
+  return sent[order_[from.hop]] + from.path;
+}
+
+double Ring::sends(const double* sent, std::int32_t stream, std::int32_t round) const {
+  return round == 0 ? sent[stream] : at_hop(sent, hop_[stream], round);
+}
+
 void Ring::jump(double* sent, std::int32_t rounds) {
   if (rounds <= 0) return;
-  if (!slow_.empty()) follow(sent, rounds);
-  const std::size_t m = slow_.size();
+  look(sent, rounds);
   next_.resize(static_cast<std::size_t>(hops_));
-  for (std::int32_t c = 0; c < hops_; ++c) {
-    const std::int32_t s = slow_before_[c];
-    if (s >= 0) {
-      const std::int32_t hop = slow_[s];
-      const std::int32_t lags = lags_[c] - lags_[hop] + (hop > c ? tokens_ : 0);
-      if (lags < rounds) {
-        next_[c] = history_[static_cast<std::size_t>(rounds - 1 - lags) * m + s] + path_[c] -
-                   path_[hop] + (hop > c ? lap_ : 0.0);
-        continue;
-      }
-    }
-    const Source from = source(c, rounds);
-    next_[c] = sent[order_[from.hop]] + from.path;
-  }
+  for (std::int32_t c = 0; c < hops_; ++c) next_[c] = at_hop(sent, c, rounds);
   for (std::int32_t c = 0; c < hops_; ++c) sent[order_[c]] = next_[c];
 }
 

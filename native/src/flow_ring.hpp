@@ -21,6 +21,7 @@ class Ring {
   Ring(const std::vector<std::int32_t>& from, const std::vector<std::int32_t>& lag);
 
   bool usable() const { return !order_.empty(); }
+  std::int32_t tokens() const { return tokens_; }  // sum of lags: chunks on their way
   // Most hops that one chunk takes within one round.
   std::int32_t hops_a_round() const { return hops_a_round_; }
 
@@ -33,6 +34,10 @@ class Ring {
   std::int32_t reach() const;
   // Moves `sent`, the state inspected, on by so many rounds.
   void jump(double* sent, std::int32_t rounds);
+  // Looks so many rounds beyond `sent`, the state inspected, which has to stay as it is; then
+  // tells when a stream sends its chunk of one of them (1 the first).
+  void look(const double* sent, std::int32_t rounds);
+  double sends(const double* sent, std::int32_t stream, std::int32_t round) const;
 
  private:
   struct Source {
@@ -40,10 +45,10 @@ class Ring {
     double path;  // from leaving that hop to leaving this one
   };
   Source source(std::int32_t hop, std::int32_t rounds) const;
-  void follow(const double* sent, std::int32_t rounds);
+  double at_hop(const double* sent, std::int32_t hop, std::int32_t rounds) const;
 
   std::int32_t hops_ = 0, tokens_ = 0, hops_a_round_ = 1;
-  std::vector<std::int32_t> order_;        // hop -> stream
+  std::vector<std::int32_t> order_, hop_;  // hop -> stream, and back
   std::vector<std::int32_t> lag_, lags_;   // of a hop, and summed up from hop 0
   std::vector<std::int32_t> last_;         // sum of lags -> last hop with it
   std::vector<double> time_, path_;        // by hop; path_: times and latencies summed from hop 0

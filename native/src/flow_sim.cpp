@@ -14,6 +14,9 @@ constexpr double kInstant = 1e-12;
 // Share of the permitted error that one release window may use of a flow's life so far.
 constexpr double kWindowShare = 0.6;
 constexpr double kUncapped = 1e290;
+// Average rates of coupled tasks closer than this (relative) are the same; and turns to get there.
+constexpr double kCapStill = 1e-4;
+constexpr int kMostTurns = 8;
 }  // namespace
 
 void Sim::queue_task(std::int32_t task) {
@@ -56,6 +59,7 @@ void Sim::start_task(std::int32_t task, double at) {
 void Sim::start_coupled(std::int32_t task, double at) {
   Coupled& c = *coupled_[coupled_of_task_[task]];
   c.start(at);
+  solver_->set_capacity(links_ + coupled_of_task_[task], kUncapped);
   solver_->add(c.first_flow, -1.0);
   running_coupled_.push_back(coupled_of_task_[task]);
   changed_ = true;
@@ -170,26 +174,53 @@ void Sim::finish_coupled(double limit) {
   running_coupled_.resize(kept);
 }
 
-// Solves twice when a coupled task shares links: first without its cap, for the rates its chunks
-// get while they are on the wire, then with the cap that its waiting for itself puts on its load.
-void Sim::resolve(double horizon, Interrupt& interrupt) {
-  changed_ = false;
-  for (const std::int32_t index : running_coupled_)
-    solver_->set_capacity(links_ + index, kUncapped);
-  solver_->solve(now_, interrupt);
-  if (running_coupled_.empty()) return;
-  bool capped = false;
+void Sim::mark_coupled() {
+  for (const std::int32_t l : solver_->visited()) {
+    if (l >= links_) continue;
+    for (auto e = link_coupled_ptr_[l]; e < link_coupled_ptr_[l + 1]; ++e)
+      if (state_[coupled_[link_coupled_[e].coupled]->task] == State::running)
+        coupled_[link_coupled_[e].coupled]->mark(link_coupled_[e].slot);
+  }
+  solver_->forget_visited();
+}
+
+// Caps what coupled tasks load their links with at their average rates, which are less than what
+// a chunk gets where streams wait. True if a cap has changed.
+bool Sim::cap_coupled() {
+  bool changed = false;
   for (const std::int32_t index : running_coupled_) {
     Coupled& c = *coupled_[index];
-    const double level = solver_->rate(c.first_flow);
-    c.set_rates(now_, *solver_, level, interrupt);
-    if (!c.shares_links) continue;
-    c.run(std::min(horizon, next_plain()), interrupt);
-    if (c.period() * level <= c.largest_chunk() * (1.0 + 1e-9)) continue;
-    solver_->set_capacity(links_ + index, c.largest_chunk() / c.period());
-    capped = true;
+    if (!c.refresh(*solver_)) continue;
+    const double now = solver_->capacity(links_ + index);
+    double cap = c.average_rate();
+    // Where it is held up by links alone, it needs no cap.
+    if (cap >= solver_->rate(c.first_flow) * (1.0 - 1e-9) && now == kUncapped) continue;
+    cap = std::min(cap, kUncapped);
+    if (std::abs(cap - now) <= kCapStill * now) continue;
+    solver_->set_capacity(links_ + index, cap);
+    changed = true;
   }
-  if (capped) solver_->solve(now_, interrupt);
+  return changed;
+}
+
+// The average rate of a coupled task depends on what others leave it, and the other way round:
+// a few turns until both agree.
+void Sim::resolve(Interrupt& interrupt) {
+  changed_ = false;
+  solver_->solve(now_, interrupt);
+  if (running_coupled_.empty()) {
+    solver_->forget_visited();
+    return;
+  }
+  mark_coupled();
+  for (int turn = 0; turn < kMostTurns && cap_coupled(); ++turn) {
+    solver_->solve(now_, interrupt);
+    mark_coupled();
+  }
+  for (const std::int32_t index : running_coupled_) {
+    coupled_[index]->refresh(*solver_);
+    coupled_[index]->take_rates(now_, interrupt);
+  }
 }
 
 double Sim::next_plain() {
@@ -199,6 +230,11 @@ double Sim::next_plain() {
 
 double Sim::next_event(double horizon, Interrupt& interrupt) {
   double next = next_plain();
+  // Those that may end first come first: the others' ends need not be found then.
+  std::stable_sort(running_coupled_.begin(), running_coupled_.end(),
+                   [this](std::int32_t a, std::int32_t b) {
+                     return coupled_[a]->least_end() < coupled_[b]->least_end();
+                   });
   for (const std::int32_t index : running_coupled_)
     next = std::min(next, coupled_[index]->run(std::min(horizon, next), interrupt));
   return next;
@@ -219,7 +255,7 @@ bool Sim::advance(double until, std::int64_t max_events, Interrupt& interrupt) {
   const std::int64_t stop_at = max_events < 0 ? std::numeric_limits<std::int64_t>::max()
                                               : events_ + max_events;
   for (;;) {
-    if (changed_) resolve(until, interrupt);
+    if (changed_) resolve(interrupt);
     if (tasks_left_ == 0) return close_run(until);
     if (events_ >= stop_at) return false;
     interrupt.tick(16);

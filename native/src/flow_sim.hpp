@@ -86,9 +86,11 @@ class Sim {
   void start_due(double limit);
   bool complete_due(double next, double until);
   void gather_window(double first);
-  void resolve(double horizon, Interrupt& interrupt);
+  void resolve(Interrupt& interrupt);
   void finish_coupled(double limit);
   double next_plain();
+  void mark_coupled();
+  bool cap_coupled();
   bool can_go_on() const;
   double next_event(double horizon, Interrupt& interrupt);
   bool close_run(double until);
@@ -117,6 +119,11 @@ class Sim {
 
   std::vector<std::unique_ptr<Coupled>> coupled_;   // coupled tasks that are one variable each
   std::vector<std::int32_t> coupled_of_task_, running_coupled_;
+  struct CoupledSlot {
+    std::int32_t coupled, slot;
+  };
+  std::vector<std::int64_t> link_coupled_ptr_;      // links to the coupled tasks that cross them
+  std::vector<CoupledSlot> link_coupled_;
   std::vector<std::unique_ptr<ExactTask>> exact_;   // coupled tasks chunk by chunk
   std::vector<std::int32_t> exact_of_task_;
   std::int64_t averaged_ = 0;

@@ -199,6 +199,18 @@ void Sim::build_solver(const SimInput& in) {
     rows.end_row();
   }
   solver_ = std::make_unique<Solver>(rows.finish(), std::move(capacity));
+  if (coupled_.empty()) return;
+  solver_->remember_visited(true);
+  link_coupled_ptr_.assign(static_cast<std::size_t>(links_) + 1, 0);
+  for (const auto& c : coupled_)
+    for (const std::int32_t l : c->links()) ++link_coupled_ptr_[l + 1];
+  for (std::int32_t l = 0; l < links_; ++l) link_coupled_ptr_[l + 1] += link_coupled_ptr_[l];
+  link_coupled_.resize(static_cast<std::size_t>(link_coupled_ptr_.back()));
+  std::vector<std::int64_t> fill(link_coupled_ptr_.begin(), link_coupled_ptr_.end() - 1);
+  for (std::size_t i = 0; i < coupled_.size(); ++i)
+    for (std::size_t s = 0; s < coupled_[i]->links().size(); ++s)
+      link_coupled_[fill[coupled_[i]->links()[s]]++] = {static_cast<std::int32_t>(i),
+                                                        static_cast<std::int32_t>(s)};
 }
 
 void Sim::build_successors(const SimInput& in) {

@@ -56,6 +56,13 @@ class Solver {
   bool active(std::int32_t var) const { return group_[var] >= 0; }
   std::int32_t links() const { return links_; }
   std::int32_t active_on(std::int32_t link) const { return count_[link]; }
+  // Level the variable would have on the link if it sent without pause and was held up nowhere
+  // else, others being held to what they get on their other links.
+  double open_level(std::int32_t link, std::int32_t var, double weight) const;
+  // Links visited by solves since the last call of forget_visited().
+  const std::vector<std::int32_t>& visited() const { return visited_; }
+  void forget_visited() { visited_.clear(); }
+  void remember_visited(bool on) { remember_ = on; }
   double use(std::int32_t link) const { return use_[link]; }
   double capacity(std::int32_t link) const { return capacity_[link]; }
   const std::vector<double>& peak() const { return peak_; }
@@ -137,7 +144,8 @@ class Solver {
   std::int64_t unsorted_ = 0;
   bool ranked_ = false;
 
-  std::vector<std::int32_t> touched_;
+  std::vector<std::int32_t> touched_, visited_;
+  bool remember_ = false;
   std::vector<std::uint8_t> is_touched_;
   std::vector<double> block_finish_;
   std::vector<std::uint8_t> block_stale_;

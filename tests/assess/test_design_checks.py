@@ -130,6 +130,7 @@ SPEAKS: list[tuple[str, Severity, str]] = [
     ("nos-not-offered", Severity.INFO, _design(IB, switch="qm9700", frontend=OWN.replace("{radix: 16, speed: 200 Gb/s}", "sn4700"), tail="software: {nos: SONiC}\n")),
     ("announced-part", Severity.WARNING, _design(IB, switch="q3450-cpo")),
     ("tensor-across-servers", Severity.WARNING, _design(tail=TRAIN)),
+    ("more-channels-than-rails", Severity.INFO, _design(tail=RING.replace("1 MiB", "1 MiB, channels: 99"))),
     ("model-exceeds-memory", Severity.WARNING, _design(tail=TRAIN.replace("8b", "405b"))),
     ("model-needs-sharding", Severity.INFO, _design(tail=TRAIN.replace("8b", "70b").replace("16", "8"))),
     ("storage-reads-too-slow", Severity.WARNING, STORED % "ingest: 40 GB/s"),
@@ -181,6 +182,7 @@ SILENT: list[tuple[str, str]] = [
     ("storage-reads-too-slow", STORED % "ingest: 1 GB/s"),
     ("checkpoint-outlasts-period", STORED % "checkpoint_size: 1 TB"),
     ("tensor-across-servers", _design(tail=TRAIN.replace("16", "4"))),
+    ("more-channels-than-rails", _design(tail=RING.replace("1 MiB", "1 MiB, channels: 4"))),
     ("growth-limit-near", _design(IB)),
 ]
 
@@ -226,3 +228,13 @@ def test_installed_checks_run_by_default(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_every_check_is_named_once() -> None:
     assert len({check.__name__ for check in CHECKS}) == len(CHECKS)
+
+
+def test_uneven_channels_say_what_each_rail_carries():
+    def message(channels: int) -> str:
+        tail = RING.replace("1 MiB", f"1 MiB, channels: {channels}")
+        return _one(_design(tail=tail), "more-channels-than-rails").message
+
+    assert "99 channels on 4 rails" in message(99)
+    assert "3 of the rails carry 25 channels and the others 24" in message(99)
+    assert "every rail carries 2 channels" in message(8)

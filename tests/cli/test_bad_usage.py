@@ -38,6 +38,17 @@ BAD = [
     pytest.param(("simulate", DESIGN, "--engine", "packet"), "'analytic', 'flow'", id="engine"),
     pytest.param(("simulate", DESIGN, "--routing", "magic"), "ecmp", id="routing"),
     pytest.param(("simulate", DESIGN, "--tolerance", "3"), "--tolerance", id="tolerance"),
+    pytest.param(
+        ("simulate", DESIGN, "--engine", "analytic", "--tolerance", "0.1"),
+        "--tolerance speaks of the flow engine",
+        id="analytic-tolerance",
+    ),
+    pytest.param(
+        ("run", DESIGN, "--engine", "analytic", "--tolerance", "0.1"),
+        "--tolerance speaks of the flow engine",
+        id="run-analytic-tolerance",
+    ),
+    pytest.param(("build", DESIGN, "--draws", "5"), "--monte-carlo K", id="draws-of-nothing"),
     pytest.param(("simulate", DESIGN, "--seed", "-1"), "--seed", id="seed"),
     pytest.param(("bogus",), "bogus", id="command"),
     pytest.param(("build",), "DESIGN", id="no-design"),

@@ -235,3 +235,12 @@ def test_defaults_read_back_to_the_same_design(cli, tmp_path):
     copy.write_text(first.out)
     assert cli("build", str(copy), "--show-defaults").out == first.out
     assert document(cli("build", str(copy), "--json")) == document(cli("build", DESIGN, "--json"))
+
+
+def test_show_defaults_as_json_is_a_design_file_too(cli, tmp_path):
+    text = cli("build", DESIGN, "--show-defaults").out
+    outcome = cli("build", DESIGN, "--show-defaults", "--json")
+    assert document(outcome)["railweave"] == 1
+    copy = tmp_path / "copy.json"
+    copy.write_text(outcome.out, "utf-8")
+    assert cli("build", str(copy), "--show-defaults").out == text

@@ -231,6 +231,9 @@ def test_what_cannot_be_routed_is_refused_or_counted():
     work = traffic([a, a], [b, names["server-1:gpu-0"]], 1e6)
     with pytest.raises(EngineError, match=r"1 of 2 streams cannot be routed(.|\n)*gpu 0 → gpu 3"):
         simulate_flow(lamed, work, routing_of(fabric))
+    out = r"spine-\S+.* out, 1 of 2 .*1 of 3 ranks have no way out"
+    with pytest.raises(EngineError, match=out):
+        simulate_flow(lamed, work, routing_of(fabric))
     result = simulate_flow(lamed, work, routing_of(fabric), allow_unroutable=True)
     wire = float(wire_bytes(1e6, ROCE))
     assert result.unroutable_streams == 1

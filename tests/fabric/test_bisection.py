@@ -216,3 +216,75 @@ def test_24576_gpus_take_moments():
 def test_a_single_server_has_nothing_to_cut():
     result = bisection(clos(servers=1, gpus=1, per_leaf=1, spines=0))
     assert (result.bps, result.cut, result.cuts, result.fraction) == (0.0, "", (), 1.0)
+
+
+# ---------------------------------------------------------------- a fabric in pieces
+
+
+def pieces(fabric, network, link_up, alive):
+    """Connected parts by networkx over switches and endpoints; only those with ``alive`` links."""
+    graph = nx.Graph()
+    graph.add_nodes_from(network.switch.tolist())
+    for duplex in (*network.host_duplex.tolist(), *network.trunk_duplex.tolist()):
+        if link_up[2 * duplex]:
+            graph.add_edge(int(fabric.link_src[2 * duplex]), int(fabric.link_dst[2 * duplex]))
+    held = set(network.switch[network.host_switch[alive]].tolist())
+    return sum(bool(held & part) for part in nx.connected_components(graph))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    lost=st.integers(0, 8),
+    dead=st.integers(0, 3),
+    shape=st.sampled_from(["random", "leaf-spine", "rails", "rail-only", "dual", "planes"]),
+)
+def test_bisection_is_nothing_exactly_where_networkx_finds_more_pieces(seed, lost, dead, shape):
+    rng = np.random.default_rng(seed)
+    fabric = {
+        "random": lambda: random_graph(rng, switches=6, servers=8, extra=2),
+        "leaf-spine": lambda: clos(servers=6, per_leaf=2, spines=2),
+        "rails": lambda: clos(servers=4, gpus=2, per_leaf=2, rails=True, spines=1),
+        "rail-only": lambda: clos(servers=4, gpus=3, per_leaf=4, rails=True, spines=0),
+        "dual": lambda: clos(servers=4, per_leaf=2, spines=1, dual=True),
+        "planes": lambda: clos(servers=4, per_leaf=2, spines=1, planes=2),
+    }[shape]()
+    model = halving_model(fabric, BACK)
+    network = model.network
+    switches = network.switch[rng.choice(network.n, min(dead, network.n - 1), replace=False)]
+    gone = rng.choice(fabric.n_links // 2, size=lost, replace=False)
+    after = fabric.without(duplex=gone.tolist(), nodes=switches)
+    alive = after.link_up[2 * network.host_duplex]
+    now = pieces(fabric, network, after.link_up, alive)
+    before = pieces(fabric, network, fabric.link_up, alive)
+    assert model.torn(after.link_up) == (now if now > before else 0)
+    found = bisection(after, model=model)
+    assert (found.bps, found.cut) == model.worst(after.link_up)
+    if now > before:
+        assert (found.bps, found.cut) == (0.0, f"the fabric is in {now} pieces")
+        assert found.fraction == 0.0
+    else:
+        flows = [model.flow_bps(h, after.link_up) for h in model.halvings if h.counted]
+        assert found.bps == min(flows)
+
+
+def test_islands_of_leaves_have_no_bisection_though_halves_meet_within_them():
+    fabric = clos(servers=6, per_leaf=2, spines=1, gpus=4)
+    model = halving_model(fabric)
+    dead = fabric.without(nodes=fabric.switches(BACK, 2))
+    assert max(model.flow_bps(h, dead.link_up) for h in model.halvings) > 0
+    assert bisection(dead, model=model).cut == "the fabric is in 3 pieces"
+
+
+def test_a_dead_leaf_is_no_piece_and_another_plane_holds_the_fabric_together():
+    fabric = clos(servers=6, per_leaf=2, spines=1)
+    model = halving_model(fabric)
+    assert bisection(fabric.without(nodes=fabric.switches(BACK, 1)[:1]), model=model).bps > 0
+    planes = clos(servers=6, per_leaf=2, spines=1, planes=2)
+    spines = planes.switches(BACK, 2)
+    model = halving_model(planes)
+    intact = bisection(planes, model=model)
+    one = bisection(planes.without(nodes=spines[:1]), model=model)
+    assert one.bps == intact.bps / 2
+    assert one.by_subplane == (0.0, intact.by_subplane[1])
+    assert bisection(planes.without(nodes=spines), model=model).bps == 0.0

@@ -261,3 +261,14 @@ def test_distribution_gives_values_that_occurred():
 def test_streams_have_names():
     assert stream(1, "a").integers(2**40) == stream(1, "a").integers(2**40)
     assert stream(1, "a").integers(2**40) != stream(1, "b").integers(2**40)
+
+
+def test_a_fabric_in_pieces_keeps_nothing_in_what_if_draws_and_domains():
+    fabric = clos(servers=6, per_leaf=2, spines=1, gpus=4)
+    found = what_if(fabric, parse_failures(fabric, ["spine-1"]))
+    assert found.bisection_left == 0.0
+    assert "the fabric is in 3 pieces" in found.describe()
+    spine = next(d for d in failure_domains(fabric) if d.kind == "spine")
+    assert spine.bisection_share_lost == 1.0
+    drawn = monte_carlo(fabric, failures=1, draws=20, seed=0, kinds="switches")
+    assert (drawn.worst_items, drawn.worst_bps) == (("spine-1",), 0.0)

@@ -59,3 +59,11 @@ def test_more_failures_than_parts_take_all():
     assert (found.switches, found.links, found.servers_cut_off) == (1, 2, 2)
     assert found.bisection_left == 0.0
     assert found.to_json()["plane"] == "backend"
+
+
+def test_an_objective_is_missed_where_the_fabric_falls_into_pieces():
+    fabric = clos(servers=6, per_leaf=2, spines=1, gpus=4)
+    found = survival(fabric, switches=1, links=0, seed=0)
+    assert (found.failed, found.bisection_left) == (("spine-1",), 0.0)
+    half = Objectives(survive_switches=1, min_bandwidth=0.5)
+    assert "failure-leaves-too-little" in {f.id for f in objective_findings(fabric, half, seed=0)}

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from railweave.assess.context import CheckContext
-from railweave.design.models import Job, ServerGroup, StorageServers
+from railweave.design.models import Algorithm, Job, ServerGroup, StorageServers
 from railweave.findings import Finding
 from railweave.units import format_si
+from railweave.workload import Communicator, require_algorithm
 
 __all__ = ["WORKLOAD_CHECKS"]
 
@@ -97,6 +98,31 @@ def _state_bytes(context: CheckContext, job: Job) -> tuple[float, float]:
     )
 
 
+def channels_over_rails(context: CheckContext) -> Iterator[Finding]:
+    """More channels than rails share the rails, evenly only where they are a multiple."""
+    asked = {number: job for number, job in enumerate(context.design.jobs) if job.channels}
+    rails = Communicator.from_fabric(context.fabric, context.fabric.gpus).channels if asked else 0
+    for number, job in asked.items():
+        channels = job.channels or 0
+        whole = job.collective and require_algorithm(job.collective, job.algorithm)
+        if channels <= rails or whole not in {Algorithm.RING, Algorithm.TREE}:
+            continue
+        rest = channels % rails
+        spread = (
+            f"{rest} of the rails carry {channels // rails + 1} channels and the others"
+            f" {channels // rails}, so the fuller ones set the pace"
+            if rest
+            else f"every rail carries {channels // rails} channels"
+        )
+        yield context.info(
+            "more-channels-than-rails",
+            f"jobs[{number}].channels",
+            f"{job.name}: {channels} channels on {rails} rails: each is simulated as a ring or tree"
+            f" of its own with size / {channels} bytes, channel c on rail c mod {rails}; {spread}",
+            fix=f"channels: {rails}, or leave it out; a multiple of {rails} where more are meant",
+        )
+
+
 def storage_keeps_up(context: CheckContext) -> Iterator[Finding]:
     """Storage servers can read what is ingested, and write a checkpoint before the next."""
     storage = context.design.cluster.storage_servers
@@ -144,4 +170,4 @@ def _evidence(storage: StorageServers, own_bps: float | None) -> str:
     return f"{storage.count} storage servers with {storage.ports} × {ports}{own}"
 
 
-WORKLOAD_CHECKS = (tensor_in_a_server, model_fits_memory, storage_keeps_up)
+WORKLOAD_CHECKS = (tensor_in_a_server, model_fits_memory, channels_over_rails, storage_keeps_up)

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from railweave.design.models import RoutingScheme
+from railweave.errors import InputError
 
 __all__ = [
     "DesignFile",
@@ -20,6 +21,7 @@ __all__ = [
     "Seed",
     "Strict",
     "Tolerance",
+    "check_tolerance",
 ]
 
 
@@ -56,6 +58,20 @@ Tolerance = Annotated[
         "--tolerance",
         min=0.0,
         max=0.2,
-        help="Relative error allowed in completion times (flow engine); 0 is exact.",
+        help="Flow engine: completions within this share of the time passed are taken together; "
+        "0 is exact. A window, no bound: errors up to 1.1 % were measured at 0.01.",
     ),
 ]
+
+
+def check_tolerance(engine: EngineName, tolerance: float) -> None:
+    """Refuse a tolerance where it would do nothing.
+
+    Raises:
+        InputError: the analytic engine with a tolerance.
+    """
+    if tolerance and engine is EngineName.ANALYTIC:
+        raise InputError(
+            "--tolerance speaks of the flow engine, and --engine analytic has none; "
+            "leave one of the two out"
+        )

@@ -24,7 +24,10 @@ MonteCarlo = Annotated[
         help="Also fail K random switches or links, many times.",
     ),
 ]
-Draws = Annotated[int, typer.Option("--draws", min=1, max=10_000, help="Draws of --monte-carlo.")]
+Draws = Annotated[
+    int | None,
+    typer.Option("--draws", min=1, max=10_000, help="Draws of --monte-carlo; default 100."),
+]
 ShowDefaults = Annotated[
     bool,
     typer.Option("--show-defaults", help="Print the whole design with every default, and stop."),
@@ -41,6 +44,16 @@ def _tell(summary: BuildSummary, *, cables: bool) -> None:
     print_text("")
 
 
+def _show_defaults(text: str, *, json: bool) -> None:
+    """Print a whole design, as YAML with its comments or as JSON; both are design files."""
+    from railweave.formats.yaml_source import parse_yaml
+
+    if json:
+        print_json(parse_yaml(text, "design").data)
+    else:
+        sys.stdout.write(text)
+
+
 def register(app: typer.Typer) -> None:
     """Add the command to the app."""
 
@@ -49,7 +62,7 @@ def register(app: typer.Typer) -> None:
         design: DesignFile,
         fail: Fail = None,
         monte_carlo: MonteCarlo = 0,
-        draws: Draws = 100,
+        draws: Draws = None,
         cables: Annotated[
             bool, typer.Option("--cables", help="Also print the cable bill, part by part.")
         ] = False,
@@ -61,16 +74,19 @@ def register(app: typer.Typer) -> None:
         Example: railweave build examples/juniper-16-leaf.yaml --fail spine-3
         """
         from railweave.api import load
+        from railweave.errors import InputError
 
+        if draws is not None and not monte_carlo:
+            raise InputError("--draws speaks of --monte-carlo K; give it too, or leave --draws out")
         loaded = load(design)
         if show_defaults:
-            sys.stdout.write(loaded.with_defaults())
+            _show_defaults(loaded.with_defaults(), json=json)
             return
         built = loaded.build()
         what_if = built.what_if(fail) if fail else None
         failed = built.fail(fail or ())
         summary = failed.summary()
-        draw = built.monte_carlo(monte_carlo, draws) if monte_carlo else None
+        draw = built.monte_carlo(monte_carlo, draws or 100) if monte_carlo else None
         if json:
             document = summary.to_json()
             if what_if:
@@ -84,3 +100,4 @@ def register(app: typer.Typer) -> None:
             if text:
                 print_text(text.describe())
         print_findings(failed.built.findings)
+        print_text("These are findings of sizing only; railweave check has the rest.", style="dim")

@@ -118,6 +118,8 @@ def register(app: typer.Typer) -> None:
         from railweave.units import parse_bps, parse_bytes, parse_seconds
 
         size_bytes = parse_bytes(size)
+        if size_bytes < 1:
+            raise InputError(f"--size {size}: nothing to send; give 1 B or more")
         if design is None:
             from railweave.engine.analytic import collective_time
 
@@ -158,13 +160,25 @@ def register(app: typer.Typer) -> None:
             )
         )
         if json:
-            print_json({"operation": operation.value, "engine": how.value, **_plain(outcome)})
+            print_json(_fabric_document(operation, how, outcome))
         else:
             _tell_outcome(outcome, design, how)
 
 
-def _plain(outcome: JobOutcome) -> dict[str, object]:
-    return dataclasses.asdict(outcome)
+def _fabric_document(op: Collective, engine: EngineName, outcome: JobOutcome) -> dict[str, object]:
+    """Return what came out on a fabric for JSON, with the volume of the collective."""
+    from railweave.workload import collective_volume
+
+    volume = collective_volume(
+        op, Algorithm(outcome.algorithm), outcome.ranks, int(outcome.size_bytes)
+    )
+    return {
+        "operation": op.value,
+        "engine": engine.value,
+        "bytes_sent_per_rank": volume.bytes_sent_per_rank,
+        "steps": volume.steps,
+        **dataclasses.asdict(outcome),
+    }
 
 
 def _document(result: AnalyticResult, bandwidth: str) -> dict[str, object]:

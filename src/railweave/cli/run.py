@@ -17,6 +17,7 @@ from railweave.cli._options import (
     Seed,
     Strict,
     Tolerance,
+    check_tolerance,
 )
 from railweave.cli._output import exit_code, print_json, print_text
 
@@ -79,6 +80,7 @@ def register(app: typer.Typer) -> None:
         from railweave.formats.files import require_folder
         from railweave.report.output import record_json, write_outputs
 
+        check_tolerance(engine, tolerance)
         loaded = load(design)
         require_folder(out)
         with progress(quiet=json) as report_step:

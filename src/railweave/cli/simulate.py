@@ -13,6 +13,7 @@ from railweave.cli._options import (
     Routing,
     Seed,
     Tolerance,
+    check_tolerance,
 )
 from railweave.cli._output import print_json, print_table, print_text
 
@@ -47,6 +48,7 @@ def register(app: typer.Typer) -> None:
             storage_table,
         )
 
+        check_tolerance(engine, tolerance)
         built = load(design).build().fail(fail or ())
         with progress(quiet=json) as report_step:
             record = built.run(

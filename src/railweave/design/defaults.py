@@ -31,6 +31,11 @@ def default_scheme(transport: Transport) -> RoutingScheme:
     return ecmp if ecmp in SCHEMES_OF[transport] else RoutingScheme.DESTINATION
 
 
+def schemes_of(transport: Transport) -> tuple[RoutingScheme, ...]:
+    """Return the routing schemes that exist on a transport."""
+    return SCHEMES_OF[transport]
+
+
 def default_congestion(transport: Transport) -> CongestionName:
     """Return the congestion profile used where a plane names none."""
     wanted = (CongestionName.PFC_DCQCN, CongestionName.CUBIC, CongestionName.CREDITS)

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from railweave.errors import EngineError
 from railweave.fabric import Fabric, NodeKind, PlaneId
 from railweave.fabric._paths import gather_rows
+from railweave.fabric.failures import part_names
 from railweave.fabric.routing import Paths, PathStatus, RoutingSet
 from railweave.fabric.wire import wire_bytes
 from railweave.findings import Finding, Severity
@@ -22,6 +23,7 @@ I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
 Bool = npt.NDArray[np.bool_]
 
+_MOST_NAMED = 5
 _REASONS = {
     PathStatus.UNREACHABLE: "no path between the two ends",
     PathStatus.NO_ENTRY: "a forwarding table has no entry for the destination",
@@ -174,13 +176,61 @@ def _unroutable_text(fabric: Fabric, traffic: Traffic, paths: Paths) -> str:
         for s, k in zip(shown[:5], first[:5], strict=True)
     ]
     more = f"\n  … and {len(shown) - 5} more" if len(shown) > 5 else ""
+    out = _out_of_service(fabric)
+    with_out = f"with {out} out, " if out else ""
     return (
-        f"{len(shown)} of {traffic.n_streams} streams cannot be routed:\n"
+        f"{with_out}{len(shown)} of {traffic.n_streams} streams cannot be routed"
+        f"{_cut_off(fabric, traffic, shown)}:\n"
         + "\n".join(lines)
         + more
-        + "\nRepair or keep the links they need, choose another routing scheme, or allow "
-        "unroutable streams to have them counted as dropped"
+        + f"\n{_REMEDIES if out else _REMEDIES_WHOLE}"
     )
+
+
+_REMEDIES = (
+    "Leave a failure out, give what it cut off a second way (more spines, dual_tor: "
+    "true, another topology), or place the jobs on other GPUs (ranks, placement). What the loss "
+    "costs: railweave check DESIGN --fail NAME"
+)
+_REMEDIES_WHOLE = (
+    "Give the ends a path: links in the graph or entries in the forwarding table, another routing "
+    "scheme, or other GPUs for the jobs (ranks, placement)"
+)
+
+
+def _out_of_service(fabric: Fabric) -> str:
+    """Name what is down, as ``--fail`` does: devices without a link left, then single links."""
+    down = ~fabric.link_up
+    if not down.any():
+        return ""
+    every = np.bincount(fabric.link_src, minlength=fabric.n_nodes)
+    lost = np.bincount(fabric.link_src[down], minlength=fabric.n_nodes)
+    dead = (every > 0) & (lost == every)
+    # what hangs on a dead switch by its only link is cut off, but has not failed itself
+    switches = dead & (fabric.node_kind == NodeKind.SWITCH)
+    explained = switches[fabric.link_src] | switches[fabric.link_dst]
+    hosts = np.unique(fabric.link_src[down & ~explained])
+    nodes = np.concatenate([np.flatnonzero(switches), hosts[dead[hosts]]])
+    explained |= np.isin(fabric.link_src, nodes) | np.isin(fabric.link_dst, nodes)
+    duplex = np.unique(np.flatnonzero(down & ~explained) // 2)
+    names = part_names(fabric, nodes[:_MOST_NAMED], duplex[:_MOST_NAMED])[:_MOST_NAMED]
+    more = len(nodes) + len(duplex) - len(names)
+    return ", ".join(names) + (f" and {more} more" if more else "")
+
+
+def _cut_off(fabric: Fabric, traffic: Traffic, bad: I64) -> str:
+    """Say how many GPUs have lost the way to every other server that they talk to."""
+    lost = np.zeros(traffic.n_streams, dtype=bool)
+    lost[bad] = True
+    server = fabric.node_server
+    across = server[traffic.src] != server[traffic.dst]
+    ends = np.concatenate([traffic.src, traffic.dst])
+    of_job = fabric.node_kind[ends] == NodeKind.GPU
+    used = np.unique(ends[of_job])
+    kept = ends[of_job & np.tile(across & ~lost, 2)]
+    hurt = ends[of_job & np.tile(across & lost, 2)]
+    off = len(np.setdiff1d(hurt, kept))
+    return f"; {off} of {len(used)} ranks have no way out of their server" if off else ""
 
 
 def unroutable_findings(

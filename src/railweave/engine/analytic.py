@@ -288,7 +288,7 @@ def _task_times(traffic: Traffic, given: FlowInput) -> _Timing:
     duration = np.maximum(chunk + task_latency + delay, alone)
     if coupled.any():
         chain, alone_sent = _chains(traffic, given.stream_ideal_s), given.stream_ideal_s - latency
-        pace = np.maximum(chunk + delay, row_reduce(np.maximum, alone_sent, traffic.task_stream))
+        pace = np.maximum(chunk, row_reduce(np.maximum, alone_sent, traffic.task_stream))
         fill = row_reduce(np.maximum, chain, traffic.task_stream)
         turn = _turn_times(traffic, given.stream_ideal_s, chain)
         cyclic = np.isfinite(turn)

@@ -9,7 +9,8 @@ YAML::
       - {a: s1, b: s2, speed: 800 Gb/s, count: 4, length: 30 m}
 
 An end is a switch or a server of the design. In JSON and GraphML nodes have ``id`` and edges
-``source`` and ``target``, with the same further fields; a node that is no server is a switch.
+``source`` and ``target``, with the same further fields; a node that is no server or NIC of one is
+a switch.
 """
 
 from __future__ import annotations
@@ -157,7 +158,7 @@ def _document(data: Mapping[str, Any], path: Path, server_names: Sequence[str]) 
     switches = [
         {"name": str(node["id"]), **_kept(node, ("tier", "model"))}
         for node in data["nodes"]
-        if servers.number(str(node["id"])) is None
+        if _end(str(node["id"]), {}, servers) is None
     ]
     links = [
         {

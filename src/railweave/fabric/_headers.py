@@ -33,7 +33,10 @@ _QUEUE_PAIR_BIT = 32
 
 @dataclass(frozen=True, eq=False)
 class Flows:
-    """Flows before they are walked: message, number within it, both NICs and the ways to them."""
+    """Flows before they are walked: message, number within it, both NICs and the ways to them.
+
+    ``lane`` is the turn in which a NIC deals its ports, −1 where the two NICs share one at most.
+    """
 
     first: I64
     message: I64
@@ -43,6 +46,7 @@ class Flows:
     src_way: I64
     dst_way: I64
     connection: U64
+    lane: I64
 
 
 def random_stream(seed: int, use: str) -> np.uint64:

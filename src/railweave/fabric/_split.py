@@ -13,7 +13,7 @@ from railweave.units import format_bits_rate
 __all__ = ["PortSplit", "SwitchShape", "divisors", "fixed_split", "nearest_uplinks", "split_ports"]
 
 #: part of the radix that may stay unused when that brings the ratio nearer to its target
-UNUSED_SHARE = 16
+UNUSED_SHARE = 8
 #: two ratios nearer than this are the same
 TOLERANCE = 1e-9
 
@@ -160,7 +160,7 @@ def split_ports(
 ) -> PortSplit:
     """Split a switch's ports into down and up as near to ``ratio`` (down : up bandwidth) as can be.
 
-    Every split is tried that leaves at most ``max(2, radix // 16)`` ports unused besides the
+    Every split is tried that leaves at most ``max(2, radix // 8)`` ports unused besides the
     ``spare`` physical ones; the nearest wins, then the one that uses more ports, then the one with
     more uplinks.
 

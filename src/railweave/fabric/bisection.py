@@ -7,12 +7,17 @@ network links only (what crosses inside a server over NVLink or PCIe is not netw
 The endpoints of a side are joined into one, which is exact: a side may use all of its host links.
 The flow may take any path, so it is an upper bound for what a routing scheme can reach. The worst
 of these halvings is named; finding the worst of *all* halvings is NP-hard and is not attempted.
+
+A network in pieces has no bisection, though each piece may still carry traffic between halves of
+its own. So where the links that are up leave more pieces with live servers on them than the intact
+network has (rails and planes may be apart by design), the bisection is 0 and the cut says so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +26,7 @@ from railweave.fabric._arrays import Fabric, NodeKind, PlaneId
 from railweave.fabric._maxflow import network_max_flow
 from railweave.fabric._network import SwitchNetwork, switch_network
 
-__all__ = ["Bisection", "Cut", "Halving", "HalvingModel", "bisection", "halving_model"]
+__all__ = ["Bisection", "Cut", "Halving", "HalvingModel", "bisection", "halving_model", "in_pieces"]
 
 Bool = npt.NDArray[np.bool_]
 I8 = npt.NDArray[np.int8]
@@ -87,6 +92,61 @@ class HalvingModel:
     network: SwitchNetwork
     halvings: tuple[Halving, ...]
 
+    @cached_property
+    def _intact(self) -> I64:
+        """Number the pieces of the network with every link up, shape (n,)."""
+        return self._pieces(np.ones(2 * self._n_duplex, dtype=np.bool_))
+
+    @cached_property
+    def _n_duplex(self) -> int:
+        used = (self.network.host_duplex, self.network.trunk_duplex)
+        return 1 + max((int(duplex.max(initial=-1)) for duplex in used), default=-1)
+
+    @cached_property
+    def _members(self) -> Bool:
+        """Tell which host links (H,) are of the servers that the halvings part."""
+        found: Bool = np.zeros(len(self.network.host_duplex), dtype=np.bool_)
+        for halving in self.halvings:
+            found |= halving.side >= 0
+        return found
+
+    @cached_property
+    def _several(self) -> I64:
+        """Return the host links (places in H) of endpoints with more than one."""
+        node = self.network.host_node
+        return np.flatnonzero(np.bincount(node)[node] > 1) if len(node) else node
+
+    def _pieces(self, link_up: Bool) -> I64:
+        """Number the connected pieces, shape (n,); an endpoint on two switches joins them."""
+        from scipy.sparse import csr_array
+        from scipy.sparse.csgraph import connected_components
+
+        network = self.network
+        live = network.group_capacity(link_up) > 0
+        links = self._several[link_up[2 * network.host_duplex[self._several]]]
+        ends, end = np.unique(network.host_node[links], return_inverse=True)
+        a = np.concatenate((network.group_a[live], network.host_switch[links]))
+        b = np.concatenate((network.group_b[live], network.n + end.reshape(-1)))
+        size = network.n + len(ends)
+        matrix = csr_array((np.ones(len(a), dtype=np.int8), (a, b)), shape=(size, size))
+        labels: I64 = connected_components(matrix, directed=False)[1].astype(np.int64)
+        return labels[: network.n]
+
+    def torn(self, link_up: Bool, *, whole: Bool | None = None) -> int:
+        """Return how many pieces the servers' network is in; 0 where it is in no more than before.
+
+        Pieces without a live link of a server do not count: whoever was on them is cut off.
+
+        Args:
+            link_up: the links as they stand.
+            whole: the links to compare with; all of them where left out.
+        """
+        live = self._members & link_up[2 * self.network.host_duplex]
+        switch = np.unique(self.network.host_switch[live])
+        before = self._intact if whole is None else self._pieces(whole)
+        now = len(np.unique(self._pieces(link_up)[switch]))
+        return now if now > len(np.unique(before[switch])) else 0
+
     def flow_bps(self, halving: Halving, link_up: Bool, *, collapsing: bool | None = None) -> float:
         """Return the maximum flow from side 0 to side 1 with these links up, bit/s."""
         source, target, group = self.network.arcs
@@ -111,10 +171,21 @@ class HalvingModel:
         )
 
     def worst(self, link_up: Bool, *, among: tuple[str, ...] = ()) -> tuple[float, str]:
-        """Return the lowest flow of the counted halvings (or of those named) and its name."""
+        """Return the lowest flow of the counted halvings (or of those named) and its name.
+
+        A network in more pieces than the intact one has 0 left, whatever the halvings carry.
+        """
         chosen = [h for h in self.halvings if (h.name in among if among else h.counted)]
+        pieces = self.torn(link_up) if chosen and not among else 0
+        if pieces:
+            return 0.0, in_pieces(pieces)
         flows = [(self.flow_bps(h, link_up), h.name) for h in chosen]
         return min(flows, key=lambda item: item[0], default=(0.0, ""))
+
+
+def in_pieces(number: int) -> str:
+    """Name the cut of a network that has fallen into pieces."""
+    return f"the fabric is in {number} pieces"
 
 
 def bisection(
@@ -131,6 +202,10 @@ def bisection(
     model = model or halving_model(fabric, plane)
     cuts = tuple(model.cut(halving, fabric.link_up) for halving in model.halvings)
     worst = min((cut for cut in cuts if cut.counted), key=lambda cut: cut.bps, default=None)
+    pieces = model.torn(fabric.link_up) if worst else 0
+    if worst and pieces:
+        worst = Cut(in_pieces(pieces), 0.0, worst.full_bps, True, "more than it has when whole")
+        cuts = (worst, *cuts)
     planes = np.unique(fabric.node_subplane[model.network.switch])
     first = next((h for h in model.halvings if h.name == "servers: first | second half"), None)
     shares: tuple[float, ...] = ()
@@ -150,8 +225,9 @@ def _within(fabric: Fabric, model: HalvingModel, halving: Halving, subplane: int
     inside = np.ones(fabric.n_nodes, dtype=np.bool_)
     network = model.network
     inside[network.switch] = fabric.node_subplane[network.switch] == subplane
-    up: Bool = fabric.link_up & inside[fabric.link_src] & inside[fabric.link_dst]
-    return model.flow_bps(halving, up)
+    whole: Bool = inside[fabric.link_src] & inside[fabric.link_dst]
+    up: Bool = fabric.link_up & whole
+    return 0.0 if model.torn(up, whole=whole) else model.flow_bps(halving, up)
 
 
 def halving_model(fabric: Fabric, plane: PlaneId = PlaneId.BACKEND) -> HalvingModel:

@@ -70,7 +70,7 @@ class PlanePlan:
     @property
     def provisioned(self) -> float | None:
         """Oversubscription of a leaf by its provisioned ports; None without uplinks."""
-        if self.size is None or not self.size.leaf.up_links:
+        if self.size is None or not self.size.spines:
             return None
         return self.size.leaf.achieved
 
@@ -146,7 +146,7 @@ def plan_of(given: PlaneInput, size: NetworkSize, gpus: int) -> PlanePlan:
         switches["core"] = size.cores * networks
         links["spine-core"] = size.spine_core_links * networks
         shapes["core"] = size.demand.core
-    limits = growth(size, gpus)
+    limits = growth(size, gpus, apart=given.apart)
     return PlanePlan(
         plane=given.plane,
         spec=given.spec,
@@ -231,7 +231,9 @@ def _say_services(size: NetworkSize) -> list[Finding]:
 
 def _provisions(size: NetworkSize, networks: int) -> tuple[TierProvision, ...]:
     leaf = size.leaf
-    down, up = size.leaves * leaf.down_links * networks, size.leaves * leaf.up_links * networks
+    # Without spines the ports kept for uplinks are free: no way up.
+    uplinks = leaf.up_links if size.spines else 0
+    down, up = size.leaves * leaf.down_links * networks, size.leaves * uplinks * networks
     found = [
         TierProvision(
             "leaf", down, up, down * leaf.down_bps, up * leaf.up_bps, size.demand.leaf_ratio
@@ -250,16 +252,18 @@ def _provisions(size: NetworkSize, networks: int) -> tuple[TierProvision, ...]:
     return tuple(found)
 
 
-def growth(size: NetworkSize, gpus: int) -> tuple[Growth, ...]:
+def growth(size: NetworkSize, gpus: int, *, apart: bool = False) -> tuple[Growth, ...]:
     """Say how far each topology goes with these switches and ratios, and which one follows.
 
     Limits are of whole scalable units, without other hosts: a star ends with the ports of one
     switch; two tiers with as many leaves as a spine has links; three tiers with as many pods as a
-    core has links, each pod with as many leaves as a spine has links down.
+    core has links, each pod with as many leaves as a spine has links down. ``apart`` rails have a
+    leaf each, so what a star is to others is rail-only to them.
     """
     demand, leaf = size.demand, size.leaf
     star = demand.leaf.links(demand.host_bps, demand.spare_leaf_ports) // demand.links_per_server
-    steps = [("star", star, "leaf-spine or rail-optimized, in two tiers")]
+    first = "rail-only" if apart else "star"
+    steps = [(first, star, "leaf-spine or rail-optimized, in two tiers")]
     if demand.scheme is not Scheme.STAR:
         unit = size.placement.unit_servers
         leaves = int(np.bincount(size.placement.leaf_unit).max())  # of one unit

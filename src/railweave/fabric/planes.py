@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from railweave.design import LoadedDesign
+from railweave.design.defaults import schemes_of
 from railweave.design.models import Plane, RoutingScheme, Transport
+from railweave.errors import InputError
 from railweave.fabric._arrays import PlaneId
 from railweave.fabric.build import BuiltFabric
 from railweave.fabric.forwarding import ForwardingTable, read_table
@@ -24,16 +26,18 @@ def compile_planes(
         seed: of hashes and queue pair numbers.
 
     Raises:
-        InputError: a forwarding table that cannot be read.
+        InputError: a scheme that the transport does not have, or a forwarding table that cannot
+            be read.
     """
     made: dict[PlaneId, Routing] = {}
     for carrier in sorted(set(built.network.values())):
         spec: Plane = getattr(loaded.design.planes, carrier.name.lower())
         wanted = spec.routing
-        if scheme is not None and carrier is PlaneId.BACKEND:
-            wanted = wanted.model_copy(update={"scheme": scheme})
         plan = built.plans.get(carrier)
         transport = plan.transport if plan else (spec.transport or Transport.TCP)
+        if scheme is not None and carrier is PlaneId.BACKEND:
+            _require_scheme(scheme, transport)
+            wanted = wanted.model_copy(update={"scheme": scheme})
         made[carrier] = compile_routing(
             built.fabric,
             carrier,
@@ -44,6 +48,15 @@ def compile_planes(
             forwarding=_table(loaded, built, wanted.table),
         )
     return RoutingSet({plane: made[carrier] for plane, carrier in built.network.items()})
+
+
+def _require_scheme(scheme: RoutingScheme, transport: Transport) -> None:
+    known = [choice.value for choice in schemes_of(transport)]
+    if scheme.value not in known:
+        raise InputError(
+            f"routing {scheme.value!r} does not exist on the back-end's transport, "
+            f"{transport.value}; allowed: {', '.join(known)}"
+        )
 
 
 def _table(loaded: LoadedDesign, built: BuiltFabric, name: str | None) -> ForwardingTable | None:

@@ -15,6 +15,12 @@ destination               InfiniBand forwarding tables, d-mod-k
 table                     forwarding tables read from a file
 ========================  ==========================================================================
 
+A message has at least one flow for each port that the NICs of both ends share alive, as software
+opens at least one queue pair a port: in a dual-plane or twin-planar network it fills both planes.
+The NIC deals its flows over these ports in turn, and each flow hashes on its own; a port whose way
+is lost leaves its flows to the others. With several ports on one plane, which of the receiver's
+ports delivers is the network's choice. Spraying uses all ports with one flow.
+
 Headers are modelled as real hosts fill them: RoCEv2 source ports follow from the two queue pair
 numbers by the rule of the RDMA stack of Linux, queue pairs stay with their connection, and their
 numbers, which a NIC hands out in an order nobody controls, are drawn from the design's seed.
@@ -37,14 +43,9 @@ from railweave.errors import InputError
 from railweave.fabric._arrays import Fabric, NodeKind, PlaneId
 from railweave.fabric._attach import Attachments, ScaleUp, attachments, plane_links, scale_up
 from railweave.fabric._headers import Flows, field_mask, flow_headers, flowlets, random_stream
-from railweave.fabric._paths import (
-    Paths,
-    PathStatus,
-    gather_rows,
-    join_rows,
-    merge_paths,
-    splitmix64,
-)
+from railweave.fabric._nic_ports import NicPorts, nic_ports
+from railweave.fabric._paths import Paths, PathStatus, merge_paths, splitmix64
+from railweave.fabric._rows import Rows
 from railweave.fabric.addressing import Addresses, plane_addresses
 from railweave.fabric.forwarding import ForwardingTable
 from railweave.fabric.wire import Framing, framing
@@ -53,7 +54,6 @@ __all__ = ["PathStatus", "Paths", "Routing", "RoutingSet", "compile_routing"]
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
-U8 = npt.NDArray[np.uint8]
 U32 = npt.NDArray[np.uint32]
 F64 = npt.NDArray[np.float64]
 
@@ -67,46 +67,6 @@ _NATIVE_SCHEME = {
     RoutingScheme.DESTINATION: "dmodk",
     RoutingScheme.TABLE: "table",
 }
-
-
-@dataclass(frozen=True, eq=False)
-class _Rows:
-    """Links of flows in CSR form, with their shares (spraying only) and status."""
-
-    ptr: I64
-    link: I32
-    weight: F64 | None
-    status: U8
-
-    def extended(self, before: I32, after: I32) -> _Rows:
-        """Put columns of links (−1 none) before and after each row that has a path."""
-        ok = (self.status == PathStatus.OK)[:, None]
-        head, tail = _compact(before, ok), _compact(after, ok)
-        ptr, link = join_rows((head, (self.ptr, self.link), tail))
-        weight = None
-        if self.weight is not None:
-            whole = [np.ones(len(part[1])) for part in (head, tail)]
-            parts = ((head[0], whole[0]), (self.ptr, self.weight), (tail[0], whole[1]))
-            weight = join_rows(parts)[1]
-        return _Rows(ptr, link, weight, self.status)
-
-    def replaced(self, rows: I64, other: _Rows) -> _Rows:
-        """Put other rows in the place of these."""
-        order = np.arange(len(self.status))
-        order[rows] = len(self.status) + np.arange(len(rows))
-        ptr, entry = gather_rows(np.concatenate((self.ptr, self.ptr[-1] + other.ptr[1:])), order)
-        status = np.concatenate((self.status, other.status))[order]
-        return _Rows(ptr, np.concatenate((self.link, other.link))[entry], None, status)
-
-    def without_stubs(self) -> _Rows:
-        """Empty the rows that were walked only in part."""
-        ok, length = self.status == PathStatus.OK, np.diff(self.ptr)
-        if not np.any(~ok & (length > 0)):
-            return self
-        keep = np.repeat(ok, length)
-        weight = None if self.weight is None else self.weight[keep]
-        ptr = np.concatenate(([0], np.cumsum(length * ok)))
-        return _Rows(ptr, self.link[keep], weight, self.status)
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,6 +120,12 @@ class Routing:
     def attachments(self) -> Attachments:
         """Ways of every endpoint to its NICs in this plane."""
         return attachments(self.fabric, self.plane, self.scale_up)
+
+    @cached_property
+    def _ports(self) -> NicPorts | None:
+        """Ports of all NICs, where flows are dealt over them: spraying uses all at once."""
+        ports = None if self.scheme is RoutingScheme.SPRAY else nic_ports(self.fabric, self.plane)
+        return ports if ports is not None and ports.most > 1 else None
 
     @cached_property
     def switch_seeds(self) -> U32:
@@ -224,8 +190,8 @@ class Routing:
             size_bytes: wire bytes, which the adaptive scheme balances.
 
         Returns:
-            Paths with one flow for each queue pair (and flowlet) of a message; the status of a
-            flow that cannot be routed says why.
+            Paths with one flow for each queue pair (and flowlet) of a message, and at least one for
+            each port both ends share; the status of a flow that cannot be routed says why.
         """
         src, dst = np.asarray(src, dtype=np.int32), np.asarray(dst, dtype=np.int32)
         n = len(src)
@@ -265,26 +231,55 @@ class Routing:
     def _flows_of(self, src: I32, dst: I32, pairs: I32, number: I32) -> Flows:
         """Split messages into flows and choose the NICs: in turn over the queue pairs."""
         per_pair = flowlets(self.spec, self.scheme)
-        flows = np.maximum(pairs, self.spec.queue_pairs).astype(np.int64) * per_pair
-        first = np.concatenate(([0], np.cumsum(flows)))
-        message = np.repeat(np.arange(len(src), dtype=np.int64), flows)
         ends = (src.astype(np.uint64) << np.uint64(32)) | dst.astype(np.uint64)
         start = random_stream(self.seed, f"connection/{int(self.plane)}")
         connection = splitmix64(splitmix64(ends ^ start) + number.astype(np.uint64))
         ways = self.attachments
         n_src, n_dst = ways.count(src), ways.count(dst)
+        # Both ends count from one start, so that a pair of NICs of the same number meets.
+        offset = (connection >> np.uint64(33)).astype(np.int64)
+        pairs = np.maximum(pairs, self.spec.queue_pairs).astype(np.int64)
+        nics = np.minimum(pairs, np.maximum(1, np.maximum(n_src, n_dst)))
+        lanes = self._lanes(self._way(src, offset), self._way(dst, offset))
+        # A queue pair for each shared port of each NIC in use.
+        flows = np.maximum(pairs, np.where(lanes > 1, nics * lanes, 1)) * per_pair
+        first = np.concatenate(([0], np.cumsum(flows)))
+        message = np.repeat(np.arange(len(src), dtype=np.int64), flows)
         turn = np.arange(int(first[-1])) - first[:-1][message]
-        src_way, dst_way = ways.ptr[src][message], ways.ptr[dst][message]
-        if n_src.max(initial=1) > 1 or n_dst.max(initial=1) > 1:
-            # Both ends count from one start, so that a pair of NICs of the same number meets.
-            offset = (connection >> np.uint64(33)).astype(np.int64)[message] + turn // per_pair
-            src_way = src_way + offset % np.maximum(1, n_src)[message]
-            dst_way = dst_way + offset % np.maximum(1, n_dst)[message]
-        src_way = np.where(n_src[message] > 0, src_way, -1)
-        dst_way = np.where(n_dst[message] > 0, dst_way, -1)
-        return Flows(
-            first, message, turn, src[message], dst[message], src_way, dst_way, connection[message]
-        )
+        queue, nics = turn // per_pair, nics[message]
+        lane = np.where(lanes[message] > 1, queue // nics, -1)
+        offset = offset[message] + np.where(lane < 0, queue, queue % nics)
+        src, dst = src[message], dst[message]
+        src_way, dst_way = self._way(src, offset), self._way(dst, offset)
+        return Flows(first, message, turn, src, dst, src_way, dst_way, connection[message], lane)
+
+    def _way(self, node: I32, turn: I64) -> I64:
+        """Return each node's way to its NIC of this turn, −1 where it has none."""
+        count = self.attachments.count(node)
+        way: I64 = self.attachments.ptr[node] + turn % np.maximum(1, count)
+        return np.where(count > 0, way, -1)
+
+    def _lanes(self, src_way: I64, dst_way: I64) -> I64:
+        """Return how many ports the two NICs of each message share."""
+        lanes = np.ones(len(src_way), dtype=np.int64)
+        both = np.flatnonzero((src_way >= 0) & (dst_way >= 0))
+        if self._ports is not None and both.size:
+            nic = self.attachments.nic
+            lanes[both] = self._ports.shared(nic[src_way[both]], nic[dst_way[both]])[0]
+        return lanes
+
+    def _port(self, flows: Flows, use: I64) -> I32 | None:
+        """Return the port of its NIC that each flow is dealt, −1 where the NIC hashes."""
+        if self._ports is None or flows.lane.max(initial=-1) < 0:
+            return None
+        nic = self.attachments.nic
+        source, target = nic[flows.src_way[use]], nic[flows.dst_way[use]]
+        usable = self._ports.shared(source, target)[1]
+        # Messages with fewer flows than ports do not all begin at the first.
+        few = np.diff(flows.first)[flows.message[use]] < usable.sum(axis=1)
+        start = np.where(few, (flows.connection[use] >> np.uint64(13)).astype(np.int64), 0)
+        port = self._ports.choose(usable & (flows.lane[use] >= 0)[:, None], flows.lane[use], start)
+        return port
 
     def _network_paths(self, src: I32, dst: I32, pairs: I32, number: I32, size: F64) -> Paths:
         """Route messages over the network, by another GPU's NIC where their own has no way."""
@@ -341,8 +336,20 @@ class Routing:
             options.update(table_ptr=ptr, table_dst=dst, table_link=link)
         return options
 
-    def _walk(self, flows: Flows, use: I64, size: F64) -> _Rows:
-        """Walk flows ``use`` through the network, with the links inside both servers."""
+    def _walk(self, flows: Flows, use: I64, size: F64) -> Rows:
+        """Walk flows ``use``; those whose port has no way take another port of their NIC."""
+        port = self._port(flows, use)
+        rows = self._walk_from(flows, use, size, port)
+        if port is None:
+            return rows
+        stuck = (rows.status == PathStatus.UNREACHABLE) | (rows.status == PathStatus.NO_ENTRY)
+        lost = np.flatnonzero(stuck & (port >= 0))
+        if not lost.size:
+            return rows
+        return rows.replaced(lost, self._walk_from(flows, use[lost], size, None))
+
+    def _walk_from(self, flows: Flows, use: I64, size: F64, port: I32 | None) -> Rows:
+        """Walk flows from these ports through the network, with the links inside both servers."""
         ways = self.attachments
         src_way, dst_way = flows.src_way[use], flows.dst_way[use]
         out, back = ways.out[src_way], ways.back[dst_way]
@@ -355,14 +362,15 @@ class Routing:
             seeds=self.switch_seeds,
             prefix_link=np.ascontiguousarray(out[:, -1]),
             suffix_link=np.ascontiguousarray(back[:, 0]),
+            port_choice=port,
             **self._options(flows, use, size),
         )
-        rows = _Rows(ptr, link, weight, status)
+        rows = Rows(ptr, link, weight, status)
         if out[:, :-1].max(initial=-1) >= 0 or back[:, 1:].max(initial=-1) >= 0:
             rows = rows.extended(out[:, :-1], back[:, 1:])
         return rows
 
-    def _retry(self, flows: Flows, use: I64, rows: _Rows, size: F64) -> tuple[_Rows, int]:
+    def _retry(self, flows: Flows, use: I64, rows: Rows, size: F64) -> tuple[Rows, int]:
         """Send flows without a way over the GPU of the sender's server on the receiver's rail."""
         lost = np.flatnonzero(rows.status == PathStatus.UNREACHABLE)
         fabric, ways, hub = self.fabric, self.attachments, self.scale_up
@@ -382,13 +390,6 @@ class Routing:
         again = again.extended(detour, detour[:, :0])
         found = use[lost[again.status == PathStatus.OK]]
         return rows.replaced(lost, again), int(np.unique(flows.message[found]).size)
-
-
-def _compact(columns: I32, keep: npt.NDArray[np.bool_]) -> tuple[I64, I32]:
-    """Turn a padded matrix of links into CSR rows, only where ``keep``."""
-    mask = (columns >= 0) & keep
-    ptr = np.concatenate(([0], np.cumsum(mask.sum(axis=1)))).astype(np.int64)
-    return ptr, columns[mask]
 
 
 def compile_routing(

@@ -232,7 +232,7 @@ def _say_split(demand: Demand, split: PortSplit) -> list[Finding]:
             "oversubscription-nearest",
             Severity.INFO,
             f"{demand.path}.oversubscription",
-            f"{demand.leaf_ratio:g}:1 is not realisable on a leaf; built with the nearest split, "
+            f"{demand.leaf_ratio:g}:1 is not met to the digit on a leaf; built with the nearest split, "
             f"{split.achieved:.4g}:1",
             evidence=f"{split.down_links} links down, {split.up_links} up, "
             f"{demand.leaf.ports} ports less {split.spare_ports} kept free",
@@ -244,7 +244,9 @@ def _say_split(demand: Demand, split: PortSplit) -> list[Finding]:
 
 
 def _single(draft: _Draft) -> NetworkSize:
-    demand, placement, notes = draft.demand, draft.placement, draft.notes
+    demand, placement = draft.demand, draft.placement
+    # No uplink is wired, so how near the split came to the ratio asked for says nothing.
+    notes = tuple(note for note in draft.notes if note.id != "oversubscription-nearest")
     if demand.scheme is not Scheme.STAR:
         note = Finding(
             "single-leaf",
@@ -353,7 +355,7 @@ def _say_spine(draft: _Draft, down: int, up: int) -> list[Finding]:
             "oversubscription-nearest",
             Severity.INFO,
             f"{demand.path}.oversubscription.spine",
-            f"{demand.spine_ratio:g}:1 is not realisable on a spine; built with the nearest "
+            f"{demand.spine_ratio:g}:1 is not met to the digit on a spine; built with the nearest "
             f"number of uplinks, {achieved:.4g}:1",
             evidence=f"{down} links down, {up} up",
         )

@@ -120,6 +120,8 @@ def read_yaml(path: Path) -> YamlDocument:
         DesignError: no such file, not UTF-8, too large or not sound YAML; with positions.
     """
     name = str(path)
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise _error(name, "this is no ordinary file; name a YAML file")
     try:
         with path.open("rb") as stream:
             raw = stream.read(MAX_BYTES + 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,10 @@ from typing import TYPE_CHECKING
 
 import railweave
 from railweave.design import resolved_yaml
+from railweave.design.models import Transport
+from railweave.fabric import PlaneId
+from railweave.fabric.capacity import rack_capacities, switch_capacities
+from railweave.fabric.wire import Framing, framing
 from railweave.report.outcomes import (
     completion_stats,
     heat_maps,
@@ -18,7 +23,7 @@ from railweave.report.outcomes import (
     storage_outcomes,
     what_if_outcomes,
 )
-from railweave.report.record import RunRecord, WhatIfOutcome
+from railweave.report.record import CompletionStats, RunRecord, WhatIfOutcome
 from railweave.report.spread import spread_curves
 from railweave.report.stated import stated_tables
 from railweave.report.topology import collapse
@@ -102,7 +107,13 @@ def run_design(
         events=result.events,
         assumptions=tuple(assumptions),
         explanations=result.explain(),
-        tables=(("tasks", result.frame()), ("links", _link_frame(built.fabric, result))),
+        tables=(
+            ("tasks", result.frame()),
+            ("links", _link_frame(built.fabric, result)),
+            ("completions", _completion_frame(result)),
+            ("switches", _switch_frame(built)),
+            ("racks", _rack_frame(built)),
+        ),
     )
 
 
@@ -158,3 +169,63 @@ def _link_frame(fabric: Fabric, result: Result) -> pl.DataFrame:
             "peak": result.link_peak[links],
         }
     )
+
+
+def _completion_frame(result: Result) -> pl.DataFrame:
+    """Return one row a kind of traffic: percentiles of completion time and of slowdown."""
+    import polars as pl
+
+    schema = {field.name: None for field in dataclasses.fields(CompletionStats)}
+    rows = [dataclasses.asdict(stats) for stats in completion_stats(result)]
+    return pl.DataFrame(rows) if rows else pl.DataFrame(schema=schema)
+
+
+def _networks(built: BuiltDesign) -> list[tuple[PlaneId, Framing]]:
+    """Return every plane with a network of its own and how its packets are framed."""
+    networks = []
+    for plane in sorted(set(built.built.network.values())):
+        plan = built.built.plans.get(plane)
+        spec = getattr(built.design.planes, plane.name.lower())
+        transport = plan.transport if plan else (spec.transport or Transport.TCP)
+        networks.append((plane, framing(transport, spec.mtu)))
+    return networks
+
+
+def _switch_frame(built: BuiltDesign) -> pl.DataFrame:
+    """Return one row a switch: its live links and rates, nominal and of payload."""
+    import polars as pl
+
+    from railweave.fabric.names import node_name
+
+    parts = []
+    for plane, frame in _networks(built):
+        found = switch_capacities(built.fabric, plane, frame)
+        parts.append(
+            pl.DataFrame(
+                {
+                    "switch": [node_name(built.fabric, int(node)) for node in found.node],
+                    "plane": [plane.name.lower()] * len(found.node),
+                    "tier": list(found.tier),
+                    "down_links": found.down_links,
+                    "up_links": found.up_links,
+                    "down_bps": found.down_bps,
+                    "up_bps": found.up_bps,
+                    "effective_down_bps": found.down_bps * found.efficiency,
+                    "effective_up_bps": found.up_bps * found.efficiency,
+                    "oversubscription": found.oversubscription,
+                }
+            )
+        )
+    return pl.concat(parts)
+
+
+def _rack_frame(built: BuiltDesign) -> pl.DataFrame:
+    """Return one row a rack and plane: what its servers can send, and what can leave the rack."""
+    import polars as pl
+
+    rows = [
+        {"plane": plane.name.lower(), **dataclasses.asdict(rack)}
+        for plane, frame in _networks(built)
+        for rack in rack_capacities(built.fabric, plane, frame)
+    ]
+    return pl.DataFrame(rows, infer_schema_length=None)

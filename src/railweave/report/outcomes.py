@@ -276,15 +276,18 @@ def _heat(fabric: Fabric, result: Result, duplex: npt.NDArray[np.int64]) -> Heat
 
 
 def representative_failures(fabric: Fabric) -> tuple[str, ...]:
-    """Return one link between switches, and one switch of each tier, the first of each kind."""
+    """Return one link between switches, and one switch of each tier: the first that is up."""
     names = []
     between = (fabric.link_plane[::2] == PlaneId.BACKEND) & fabric.link_up[::2]
     between &= fabric.node_kind[fabric.link_src[::2]] == NodeKind.SWITCH
     links = np.flatnonzero(between)
     if links.size:
         names.append(port_name(fabric, int(2 * links[0])))
+    live = np.zeros(fabric.n_nodes, dtype=bool)
+    live[fabric.link_src[fabric.link_up]] = True
     for tier in (3, 2, 1):
         switches = fabric.switches(PlaneId.BACKEND, tier)
+        switches = switches[live[switches]]
         if switches.size:
             names.append(node_name(fabric, int(switches[0])))
     return tuple(names)

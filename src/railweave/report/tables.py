@@ -104,6 +104,11 @@ def _count_notes(summary: BuildSummary) -> list[str]:
     ]
     if steps:
         notes.append(f"With these switches the back-end goes: {'; '.join(steps)}.")
+    if any(plane.counts.extra_hosts or plane.counts.storage_servers for plane in summary.planes):
+        notes.append(
+            "Host capacity counts all ports of hosts, also those of storage servers and of other "
+            "hosts (such as UFM)."
+        )
     return notes
 
 
@@ -130,24 +135,30 @@ def _capacity_table(plane: PlaneSummary) -> PageTable:
         f"Capacity of the {plane.plane} by tier",
         ("tier", "down", "up", "target", "achieved", "populated", "payload down"),
         rows,
-        (),
+        _capacity_notes(plane),
         ("payload down", "populated"),
     )
 
 
+def _capacity_notes(plane: PlaneSummary) -> tuple[str, ...]:
+    """Say why leaves without spines have no way up; a star keeps no ports for one."""
+    if [tier for tier, _ in plane.counts.switches] != ["leaf"] or plane.topology == "star":
+        return ()
+    return ("No spines are built: ports kept for uplinks are free, and no ratio is achieved.",)
+
+
 def cuts_table(summary: BuildSummary) -> PageTable:
-    """Return every halving tried on the back-end, the worst one marked."""
+    """Return the halvings that count on the back-end, the worst marked; the others as a note."""
     found = summary.backend.capacity.bisection
-    header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...] = tuple(
         (
             f"{cut.name} (worst)" if cut.name == found.cut else cut.name,
             format_bits_rate(cut.bps),
             format_bits_rate(cut.full_bps),
             f"{cut.bps / cut.full_bps:.1%}" if cut.full_bps else DASH,
-            cut.note or ("" if cut.counted else "not counted"),
         )
         for cut in found.cuts
+        if cut.counted
     )
     notes = ["Exact maximum flow, one direction; the worst of these halvings is the bisection."]
     if len(found.by_subplane) > 1:
@@ -156,12 +167,18 @@ def cuts_table(summary: BuildSummary) -> PageTable:
             for i, bps in enumerate(found.by_subplane)
         )
         notes.append(f"By parallel plane: {parts}.")
-    header = ("halving", "carries", "hosts offer", "share", "note")
-    noted = any(row[4] for row in rows)
-    if not noted:
-        header, rows = header[:4], tuple(row[:4] for row in rows)
-    text = ("note",) if noted else ()
-    return PageTable("cuts", "Bisection of the backend", header, rows, tuple(notes), text, text)
+    said = dict.fromkeys(cut.note for cut in found.cuts if not cut.counted)
+    for note in said:
+        left_out = [c for c in found.cuts if not c.counted and c.note == note]
+        names = ", ".join(f"{cut.name} ({format_bits_rate(cut.bps)})" for cut in left_out)
+        notes.append(f"Not counted: {names}; {note}." if note else f"Not counted: {names}.")
+    if any(cut.name == found.cut and cut.note for cut in found.cuts):
+        notes.append(
+            "The fabric is in more pieces than when it is whole: what the halvings carry stays "
+            "within the pieces."
+        )
+    header = ("halving", "carries", "hosts offer", "share")
+    return PageTable("cuts", "Bisection of the backend", header, rows, tuple(notes))
 
 
 def path_table(summary: BuildSummary) -> PageTable:
@@ -203,6 +220,7 @@ def _span(least: int, most: int) -> str:
 
 def domains_table(summary: BuildSummary) -> PageTable:
     """Return the worst that one dead part of each kind costs the back-end."""
+    left = summary.backend.capacity.bisection_bps > 0
     rows = tuple(
         (
             domain.kind,
@@ -210,11 +228,13 @@ def domains_table(summary: BuildSummary) -> PageTable:
             f"{domain.servers_cut_off:,}",
             f"{domain.gpus_cut_off:,}",
             f"{domain.host_share_lost:.1%}",
-            f"{domain.bisection_share_lost:.1%}",
+            f"{domain.bisection_share_lost:.1%}" if left else DASH,
         )
         for domain in summary.backend.domains
     )
     notes = ["The worst part of each kind, on the backend; off means without their own NIC."]
+    if any(domain.kind == "switch-rack" for domain in summary.backend.domains):
+        notes.append("A rack has servers in it; a switch-rack holds switches only.")
     chance = summary.availability
     if chance is not None:
         asked = "" if chance.objective is None else f", asked {chance.objective:.4%}"
