@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from ruamel.yaml import YAML
 from typer.main import get_command
 
 from railweave.cli._app import app
-from railweave.design import parse_design
+from railweave.design import LoadedDesign, parse_design
 from railweave.fabric import PlaneId, build_fabric
 
 ROOT = Path(__file__).parents[1]
@@ -100,7 +101,7 @@ def check_railweave(words: list[str], page: Path) -> None:
 
 def check_design_file(given: Path, page: Path) -> None:
     """A design named in a page is in the repository, or the page itself writes it."""
-    written = {parse_design(text).design.name for text in designs(page)}
+    written = {parsed(text, page).design.name for text in designs(page)}
     assert (ROOT / given).is_file() or given.stem in written, f"{name(page)}: {given}"
 
 
@@ -163,10 +164,19 @@ def designs(page: Path) -> list[str]:
     return [text for text in found if re.search(r"^railweave: 1$", text, re.MULTILINE)]
 
 
+def parsed(text: str, page: Path) -> LoadedDesign:
+    """Read a design of a page beside the files that the page shows: blocks that begin "# NAME"."""
+    with TemporaryDirectory() as folder:
+        for block in blocks(page, "yaml"):
+            if file := re.match(r"# (\w+\.yaml)\n", block):
+                (Path(folder) / file[1]).write_text(block, "utf-8")
+        return parse_design(text, folder=Path(folder))
+
+
 @pytest.mark.parametrize("page", [page for page in PAGES if designs(page)], ids=name)
 def test_designs_on_a_page_are_right_and_can_be_built(page: Path) -> None:
     for text in designs(page):
-        loaded = parse_design(text)
+        loaded = parsed(text, page)
         assert build_fabric(loaded.design, loaded.catalog).plans
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from functools import cache
 
@@ -13,6 +14,8 @@ import pytest
 from railweave.assess import CheckContext, run_checks
 from railweave.assess.checks import CHECKS
 from railweave.design import parse_design
+from railweave.fabric import PlaneId
+from railweave.fabric.build import build_fabric
 from railweave.findings import Finding, Severity
 
 SERVERS = (
@@ -159,6 +162,10 @@ def test_a_careful_design_has_no_errors_and_no_warnings() -> None:
 SILENT: list[tuple[str, str]] = [
     ("few-flows-for-ecmp", _design(f"{ROCE}, routing: {{scheme: e-ecmp, queue_pairs: 4}}", tail=RING)),
     ("few-flows-for-ecmp", _design(f"{ROCE}, routing: adaptive", tail=RING)),
+    # rails within one scalable unit: no flow leaves its leaf
+    ("few-flows-for-ecmp", _design(ROCE, servers=SERVERS.replace("count: 16", "count: 8"), tail=RING)),
+    # everybody to everybody: many flows
+    ("few-flows-for-ecmp", _design(ROCE, tail=MIX % "")),
     ("oversubscribed-all-to-all", _design(f"{ROCE}, oversubscription: 3", tail=RING)),
     ("oversubscribed-all-to-all", _design(tail=MIX % "")),
     ("hash-polarisation", _design(f"{FAT}, routing: ecmp", switch="{radix: 8, speed: 400 Gb/s}")),
@@ -238,3 +245,20 @@ def test_uneven_channels_say_what_each_rail_carries():
     assert "99 channels on 4 rails" in message(99)
     assert "3 of the rails carry 25 channels and the others 24" in message(99)
     assert "every rail carries 2 channels" in message(8)
+
+
+def test_few_flows_counts_those_that_leave_their_leaf() -> None:
+    # Packed in rank order, a ring of 16 servers crosses from leaf to leaf in few places.
+    text = _design("transport: rocev2, topology: leaf-spine, min_spines: 4", tail=RING)
+    found = _one(text, "few-flows-for-ecmp")
+    built = parse_design(text, "d.yaml")
+    fabric = build_fabric(built.design, built.catalog).fabric
+    leaves = len(fabric.switches(PlaneId.BACKEND, 1))
+    count = re.match(r"([\d,]+) flows of the jobs cross the uplinks of (\d+) leaves", found.message)
+    assert count is not None
+    assert int(count[2]) == leaves
+    assert int(count[1].replace(",", "")) == 4 * leaves  # one a channel: the ring leaves each leaf once
+    # what is advised is what measured lower
+    ratio = dict(re.findall(r"(ecmp|static|adaptive|\{queue_pairs: 4\}) ([\d.]+)", found.evidence))
+    for remedy in found.fix.removeprefix("routing: ").split(" or "):
+        assert float(ratio[remedy]) < float(ratio["ecmp"])

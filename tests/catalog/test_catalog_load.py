@@ -309,7 +309,7 @@ DOCS = Path(__file__).parents[2] / "docs" / "reference" / "catalog.md"
 
 
 def test_the_file_in_the_docs_loads(tmp_path):
-    (text,) = re.findall(r"```yaml\n(.*?)```", DOCS.read_text("utf-8"), re.DOTALL)
+    (text,) = re.findall(r"```yaml\n(# parts.yaml\n.*?)```", DOCS.read_text("utf-8"), re.DOTALL)
     catalog = load(tmp_path, text)
     assert catalog.switch("our-leaf").latency_s == pytest.approx(650e-9)
     assert catalog.server("our-node").nics["storage"].count == 1

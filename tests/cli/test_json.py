@@ -187,9 +187,12 @@ def test_run_writes_what_it_prints(cli, tmp_path):
     found = document(cli("run", DESIGN, "--out", str(tmp_path / "out"), "--json"))
     assert json.loads((tmp_path / "out" / "result.json").read_text()) == found
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "completions.parquet",
         "links.parquet",
+        "racks.parquet",
         "report.html",
         "result.json",
+        "switches.parquet",
         "tasks.parquet",
     ]
     assert found["jobs"][0]["name"] == "gradients"

@@ -48,6 +48,11 @@ def test_printed_output_is_as_kept(cli, name):
     assert text == file.read_text(encoding="utf-8")
 
 
+def test_build_says_that_check_has_the_rest(cli):
+    last = cli("build", DESIGN).out.splitlines()[-1]
+    assert last == "These are findings of sizing only; railweave check has the rest."
+
+
 def test_run_says_where_the_report_lies(cli, tmp_path):
     outcome = cli("run", DESIGN, "--out", str(tmp_path / "out"))
     assert outcome.out.splitlines()[-1] == f"Report: {tmp_path / 'out' / 'report.html'}"
@@ -58,7 +63,16 @@ def test_tables_fit_80_columns_without_broken_cells(cli, example):
     lines = cli("build", f"examples/{example}.yaml").out.splitlines()
     start = next(i for i, line in enumerate(lines) if line.startswith("topology"))
     assert "rail-optimized" in lines[start]
-    notes = ("With these", "Exact", "The worst", "A server's", "Wider", "The catalog's")
+    notes = (
+        "With these",
+        "Exact",
+        "The worst",
+        "A server's",
+        "Wider",
+        "The catalog's",
+        "Host capacity counts",
+        "Not counted",
+    )
     tables = [line for line in lines if not line.startswith((*notes, "  ", "info", "warning"))]
     assert max(len(line) for line in tables) <= 80
 

@@ -256,6 +256,8 @@ def test_rail_only_does_not_join_rails():
     assert row(plan(64, topology="rail-only", switch=switch)) == (8, 0, 0, 512, 0, 0)
     # 65 servers need a network of two tiers on each of the eight rails
     assert row(plan(65, topology="rail-only", switch=switch)) == (24, 16, 0, 520, 768, 0)
+    first = plan(16, topology="rail-only", switch=switch).growth[0]
+    assert (first.topology, first.max_gpus, first.enough) == ("rail-only", 512, True)
 
 
 def test_fat_tree_of_k_4():
@@ -270,6 +272,22 @@ def test_single_leaf_needs_no_spine():
     assert "single-leaf" in {finding.id for finding in found.findings}
     joined = plan(4, topology="leaf-spine", switch={"radix": 64, "speed": "400 Gb/s"}, tiers=2)
     assert row(joined) == (1, 1, 0, 32, 32, 0)
+
+
+def test_a_leaf_without_spines_has_no_way_up_and_no_ratio():
+    asked = {"switch": {"radix": 64, "speed": "400 Gb/s"}, "oversubscription": 6.1}
+    alone = plan(4, topology="leaf-spine", **asked)
+    leaf = alone.size.leaf
+    assert leaf.up_links
+    assert not leaf.exact
+    (tier,) = alone.provisions
+    assert (tier.up_links, tier.up_bps) == (0, 0.0)
+    assert tier.down_links == leaf.down_links
+    assert (alone.provisioned, alone.populated) == (None, None)
+    assert "oversubscription-nearest" not in {finding.id for finding in alone.findings}
+    joined = plan(4, topology="leaf-spine", tiers=2, **asked)
+    assert joined.provisioned == leaf.achieved
+    assert "oversubscription-nearest" in {finding.id for finding in joined.findings}
 
 
 def test_dual_tor_puts_a_servers_links_on_two_leaves():

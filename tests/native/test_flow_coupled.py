@@ -57,6 +57,38 @@ def test_ring_that_leaps_ahead(n, r, data):
     )
 
 
+@settings(max_examples=60, deadline=None)
+@given(st.integers(2, 20), st.integers(5, 150), st.sampled_from([0.0, 0.01, 0.05]), st.data())
+def test_rate_changes_on_the_slowest_stream_are_exact(n, r, latency, data):
+    """It never waits, so average and momentary rates agree; the others run up to n rounds ahead."""
+    pick = data.draw
+    starts = pick(st.lists(st.floats(0.01, 0.3 * r), min_size=1, max_size=6))
+    sizes = [pick(st.sampled_from([1.0, 5.0, 40.0])) for _ in starts]
+    forward = [1] + [pick(st.sampled_from([1, 1, 0])) for _ in range(n - 1)]
+    preds = [[((i - 1) % n, forward[i])] for i in range(n)]
+    ptr, stream, lag = csr([*preds, *[[] for _ in starts]])
+    capacity = [LINK / 5] + [LINK * pick(st.sampled_from([1.0, 0.8, 3.0])) for _ in range(n - 1)]
+    ends = []
+    for exact in (0, 10**6):
+        sim = sim_of(
+            capacity,
+            [[(i, 1.0)] for i in range(n)] + [[(0, 1.0)] for _ in starts],
+            [10.0] * n + sizes,
+            latency=[latency] * n + [0.0] * len(starts),
+            task_ptr=[0, *range(n, n + len(starts) + 1)],
+            rounds=[r] + [1] * len(starts),
+            start=[0.0, *starts],
+            pred_ptr=ptr,
+            pred_flow=stream,
+            pred_lag=lag.astype(np.int32),
+            exact_chunks=exact,
+        )
+        assert sim.advance()
+        ends.append((sim.flow_finish_s, sim.task_finish_s))
+    np.testing.assert_allclose(ends[0][0], ends[1][0], rtol=1e-9)
+    np.testing.assert_allclose(ends[0][1], ends[1][1], rtol=1e-9)
+
+
 @settings(max_examples=40, deadline=None)
 @given(st.integers(3, 12), st.integers(40, 120), st.data())
 def test_a_ring_disturbed_while_it_leaps(n, r, data):

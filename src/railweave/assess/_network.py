@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from railweave.assess._collisions import few_flows
 from railweave.assess.context import CheckContext
 from railweave.design.models import (
     CongestionName,
@@ -195,32 +196,6 @@ def hash_polarisation(context: CheckContext) -> Iterator[Finding]:
                 "equal seeds do no harm while paths are chosen once; with a third tier they do",
                 fix="seeds: per-switch",
             )
-
-
-def few_flows(context: CheckContext) -> Iterator[Finding]:
-    """One queue pair a connection gives ECMP few flows to spread."""
-    for name, plane, plan in context.networks():
-        if (
-            name is not PlaneName.BACKEND
-            or plan is None
-            or plan.size is None
-            or context.scheme(plane) is not RoutingScheme.ECMP
-            or plane.routing.queue_pairs > 1
-            or context.transport(plane) is Transport.TCP
-            or not plan.size.leaf.up_links
-            or not context.design.jobs
-        ):
-            continue
-        up, down = plan.size.leaf.up_links, plan.size.leaf.down_links
-        idle = (1 - 1 / up) ** down
-        yield context.warning(
-            "few-flows-for-ecmp",
-            f"planes.{name.value}.routing",
-            f"a ring gives a leaf {down} long flows for {up} uplinks: hashed at random,"
-            f" {idle:.0%} of the uplinks stay idle while others carry two or more",
-            f"(1 − 1/{up})^{down} = {idle:.2f} of the uplinks get no flow",
-            "routing: {scheme: e-ecmp, queue_pairs: 4}, adaptive or static",
-        )
 
 
 def oversubscribed_all_to_all(context: CheckContext) -> Iterator[Finding]:

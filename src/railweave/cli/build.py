@@ -86,7 +86,7 @@ def register(app: typer.Typer) -> None:
         what_if = built.what_if(fail) if fail else None
         failed = built.fail(fail or ())
         summary = failed.summary()
-        draw = built.monte_carlo(monte_carlo, draws or 100) if monte_carlo else None
+        draw = failed.monte_carlo(monte_carlo, draws or 100) if monte_carlo else None
         if json:
             document = summary.to_json()
             if what_if:

@@ -23,7 +23,7 @@ __all__ = ["EXACT_MESSAGES", "FlowRun", "simulate_flow"]
 F64 = npt.NDArray[np.float64]
 
 #: messages up to which coupled tasks that share links are simulated one by one: about 1 s
-EXACT_MESSAGES = 500_000
+EXACT_MESSAGES = 1_200_000
 
 _STEP_S = 0.1
 
@@ -308,8 +308,9 @@ def _assumptions(run: FlowRun) -> tuple[Assumption, ...]:
         lines.append(
             (
                 "coupled tasks",
-                f"{run._sim.averaged_tasks} coupled tasks share links by their average rates; "
-                "message by message they would meet only now and then (see exact_messages)",
+                f"{run._sim.averaged_tasks} coupled tasks share links by their average rates: up "
+                "to 16 % too slow where latency weighs (tens of MiB over hundreds of ranks), under "
+                "1 % at 1 GiB; simulate_flow(exact_messages=…) does them message by message",
             )
         )
     if run.input.paths.indirect:

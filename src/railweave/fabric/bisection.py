@@ -53,7 +53,7 @@ class Cut:
     """Maximum flow of one halving, bit/s in one direction.
 
     ``full_bps`` is what the smaller side's live host links offer: flow = full means that the
-    network between the halves holds nothing back.
+    network between the halves holds nothing back. For a fabric in pieces it is half of all.
     """
 
     name: str
@@ -103,7 +103,7 @@ class HalvingModel:
         return 1 + max((int(duplex.max(initial=-1)) for duplex in used), default=-1)
 
     @cached_property
-    def _members(self) -> Bool:
+    def members(self) -> Bool:
         """Tell which host links (H,) are of the servers that the halvings part."""
         found: Bool = np.zeros(len(self.network.host_duplex), dtype=np.bool_)
         for halving in self.halvings:
@@ -141,7 +141,7 @@ class HalvingModel:
             link_up: the links as they stand.
             whole: the links to compare with; all of them where left out.
         """
-        live = self._members & link_up[2 * self.network.host_duplex]
+        live = self.members & link_up[2 * self.network.host_duplex]
         switch = np.unique(self.network.host_switch[live])
         before = self._intact if whole is None else self._pieces(whole)
         now = len(np.unique(self._pieces(link_up)[switch]))
@@ -204,7 +204,8 @@ def bisection(
     worst = min((cut for cut in cuts if cut.counted), key=lambda cut: cut.bps, default=None)
     pieces = model.torn(fabric.link_up) if worst else 0
     if worst and pieces:
-        worst = Cut(in_pieces(pieces), 0.0, worst.full_bps, True, "more than it has when whole")
+        full_bps = float(model.network.host_capacity(fabric.link_up, model.members).sum()) / 2
+        worst = Cut(in_pieces(pieces), 0.0, full_bps, True, "more than it has when whole")
         cuts = (worst, *cuts)
     planes = np.unique(fabric.node_subplane[model.network.switch])
     first = next((h for h in model.halvings if h.name == "servers: first | second half"), None)

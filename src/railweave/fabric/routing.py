@@ -171,6 +171,12 @@ class Routing:
             other.__dict__["table"] = self.table  # speeds do not enter next-hop sets
         return other
 
+    def under(self, spec: RoutingSpec) -> Routing:
+        """Return this routing with another scheme, hash or number of queue pairs."""
+        other = replace(self, spec=spec)
+        other.__dict__["table"] = self.table
+        return other
+
     def paths(
         self,
         src: I32,

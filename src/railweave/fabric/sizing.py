@@ -232,8 +232,8 @@ def _say_split(demand: Demand, split: PortSplit) -> list[Finding]:
             "oversubscription-nearest",
             Severity.INFO,
             f"{demand.path}.oversubscription",
-            f"{demand.leaf_ratio:g}:1 is not met to the digit on a leaf; built with the nearest split, "
-            f"{split.achieved:.4g}:1",
+            f"{demand.leaf_ratio:g}:1 is not met to the digit on a leaf; built with the nearest "
+            f"split, {split.achieved:.4g}:1",
             evidence=f"{split.down_links} links down, {split.up_links} up, "
             f"{demand.leaf.ports} ports less {split.spare_ports} kept free",
         )

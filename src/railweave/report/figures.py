@@ -49,14 +49,14 @@ def draw_heat(heat: HeatMap) -> go.Figure:
 
 
 def draw_job_times(jobs: Sequence[JobOutcome]) -> go.Figure:
-    """Draw each job's time on the fabric beside its closed form without sharing."""
+    """Draw each job's time on the fabric beside its closed form without other traffic."""
     import plotly.graph_objects as go
 
     names = [job.name for job in jobs]
     figure = go.Figure()
     for label, values, colour in (
         ("on this fabric", [job.time_s * 1e3 for job in jobs], COLOURS["first"]),
-        ("closed form, nothing shared", [job.analytic_s * 1e3 for job in jobs], COLOURS["host"]),
+        ("closed form, no other traffic", [job.analytic_s * 1e3 for job in jobs], COLOURS["host"]),
     ):
         figure.add_bar(
             y=names,

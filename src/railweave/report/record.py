@@ -50,7 +50,7 @@ class GroupOutcome:
 
 @dataclass(frozen=True, slots=True)
 class JobOutcome:
-    """One job's time on the fabric, beside the time its closed form gives without sharing.
+    """One job's time on the fabric, beside its closed form's: its own paths, no other traffic.
 
     ``share_…`` are fractions of the job's payload bytes by the farthest place they pass. ``algbw``
     and ``busbw`` are those of nccl-tests, NaN for jobs which are not one collective.

@@ -43,8 +43,9 @@ def job_table(record: RunRecord) -> PageTable:
         ("job", "what", "ranks", "size", "time", "closed form", "algbw", "busbw"),
         rows,
         (
-            "Time is of one iteration; the closed form (alpha–beta) takes the job as alone and its "
-            "paths as free of each other.",
+            "Time is of one iteration; the closed form is alpha–beta on the job's own routed paths: "
+            "each message at its share of the busiest link it crosses within the job, and no other "
+            "traffic.",
         ),
         ("closed form", "algbw", "size"),
         ("what",),
@@ -95,7 +96,11 @@ def completion_table(record: RunRecord) -> PageTable:
         "Flow completion and slowdown",
         ("traffic", "streams", "p50", "p99", "max", "slowdown p50", "slowdown p99"),
         rows,
-        ("Slowdown is a stream's time over the time it would take alone on its path.",),
+        (
+            "Slowdown is a stream's time over the time it would take alone on its path. Streams of "
+            "a ring, tree or pipeline share their task's, in which they also wait for each other: "
+            "a training step's slowdown includes waiting for the pipeline.",
+        ),
         ("max", "streams"),
     )
 

@@ -21,7 +21,7 @@ class CollectiveOptions:
     root: int = 0
     queue_pairs: int = 1
     chunk_bytes: int = 512 * 1024
-    max_chunks: int = 64
+    max_chunks: int = 1024
 
     def __post_init__(self) -> None:
         if self.max_chunks < 2 or self.chunk_bytes < 1 or self.queue_pairs < 1:
