@@ -125,7 +125,8 @@ void Front::align(State& state, const std::vector<double>& step_time) const {
       state.sent[static_cast<std::size_t>(age) * n + i] = known(i, low - 1 - age);
   const std::vector<double> zeros(n, 0.0);
   std::vector<const double*> lagged(static_cast<std::size_t>(depth));  // rows by lag
-  for (; state.round < foremost_; ++state.round) {
+  const std::int32_t target = std::min(foremost_ + 1, graph_.rounds);
+  for (; state.round < target; ++state.round) {
     const auto row = [&](std::int32_t age) {
       return state.sent.data() + static_cast<std::size_t>((state.head + age) % depth) * n;
     };
@@ -163,11 +164,10 @@ double Front::least_end(std::int32_t stream, double chunk_time) const {
 }
 
 double Front::progress(std::int32_t stream, double chunk_time) const {
-  double part = 0.0;
-  if (open_[stream] != 0 && since_[stream] < now_) {
-    part = 1.0 - left_[stream];
-    if (chunk_time > 0.0 && chunk_time < kInf) part += (now_ - since_[stream]) / chunk_time;
-  }
+  if (open_[stream] == 0) return count_[stream];
+  double part = 1.0 - left_[stream];
+  if (since_[stream] < now_ && chunk_time > 0.0 && chunk_time < kInf)
+    part += (now_ - since_[stream]) / chunk_time;
   return count_[stream] + std::clamp(part, 0.0, 1.0);
 }
 

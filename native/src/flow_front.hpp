@@ -32,7 +32,8 @@ class Front {
   void run(double until, const std::vector<double>& chunk_time, Interrupt& interrupt);
   // Other chunk times from `at` on, to which it has run; chunks under way go on where they are.
   void change(double at, const std::vector<double>& before, const std::vector<double>& after);
-  // Runs all streams on to the round of the foremost one; times are chunk time and delay.
+  // Runs all streams on to the round after the foremost one's, so that no chunk under way is left;
+  // times are chunk time and delay.
   void align(State& state, const std::vector<double>& step_time) const;
 
   // No stream can have sent its last chunk before this.

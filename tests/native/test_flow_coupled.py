@@ -64,8 +64,13 @@ def test_rate_changes_on_the_slowest_stream_are_exact(n, r, latency, data):
     pick = data.draw
     starts = pick(st.lists(st.floats(0.01, 0.3 * r), min_size=1, max_size=6))
     sizes = [pick(st.sampled_from([1.0, 5.0, 40.0])) for _ in starts]
-    forward = [1] + [pick(st.sampled_from([1, 1, 0])) for _ in range(n - 1)]
-    preds = [[((i - 1) % n, forward[i])] for i in range(n)]
+    # A hand-over after every other stream at most: enough chunks are on their way.
+    hand_over = [i % 2 == 1 and i > 1 and pick(st.booleans()) for i in range(n)]
+    preds = {
+        "ring": [[((i - 1) % n, 0 if hand_over[i] else 1)] for i in range(n)],
+        "deep ring": [[((i - 1) % n, 2), ((i - 1) % n, 3)] for i in range(n)],
+        "tree": [[((i - 1) // 2, 0)] if i else [] for i in range(n)],
+    }[pick(st.sampled_from(["ring", "deep ring", "tree"]))]
     ptr, stream, lag = csr([*preds, *[[] for _ in starts]])
     capacity = [LINK / 5] + [LINK * pick(st.sampled_from([1.0, 0.8, 3.0])) for _ in range(n - 1)]
     ends = []

@@ -46,7 +46,9 @@ Seed = Annotated[int | None, typer.Option("--seed", min=0, help="Seed; default: 
 Strict = Annotated[bool, typer.Option("--strict", help="Warnings too end with exit code 1.")]
 Engine = Annotated[
     EngineName,
-    typer.Option("--engine", help="Closed forms, each job without other traffic, or max-min fair flows."),
+    typer.Option(
+        "--engine", help="Closed forms, each job without other traffic, or max-min fair flows."
+    ),
 ]
 Routing = Annotated[
     RoutingScheme | None,

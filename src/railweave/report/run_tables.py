@@ -43,9 +43,9 @@ def job_table(record: RunRecord) -> PageTable:
         ("job", "what", "ranks", "size", "time", "closed form", "algbw", "busbw"),
         rows,
         (
-            "Time is of one iteration; the closed form is alpha–beta on the job's own routed paths: "
-            "each message at its share of the busiest link it crosses within the job, and no other "
-            "traffic.",
+            "Time is of one iteration; the closed form is alpha–beta on the job's own routed "
+            "paths: each message at its share of the busiest link it crosses within the job, and "
+            "no other traffic.",
         ),
         ("closed form", "algbw", "size"),
         ("what",),
