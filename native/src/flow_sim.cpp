@@ -12,7 +12,7 @@ constexpr double kInf = std::numeric_limits<double>::infinity();
 // Instants closer than this, relative to the time passed, are one instant.
 constexpr double kInstant = 1e-12;
 // Share of the permitted error that one release window may use of a flow's life so far.
-constexpr double kWindowShare = 0.6;
+constexpr double kWindowShare = 0.5;
 constexpr double kUncapped = 1e290;
 // Average rates of coupled tasks closer than this (relative) are the same; and turns to get there.
 constexpr double kCapStill = 1e-4;
