@@ -14,6 +14,7 @@ from railweave.design.models import Transport
 from railweave.fabric import PlaneId
 from railweave.fabric.capacity import rack_capacities, switch_capacities
 from railweave.fabric.wire import Framing, framing
+from railweave.provenance import Assumption
 from railweave.report.outcomes import (
     completion_stats,
     heat_maps,
@@ -77,7 +78,14 @@ def run_design(
         outcomes = what_if_outcomes(
             built.fabric, simulated, routes, engine=engine, tolerance=tolerance, progress=progress
         )
-    assumptions = dict.fromkeys((*workload.assumptions, *result.assumptions, *summary.assumptions))
+    assumptions = dict.fromkeys(
+        (
+            *workload.assumptions,
+            *result.assumptions,
+            *_encryption(built),
+            *summary.assumptions,
+        )
+    )
     return RunRecord(
         name=built.design.name,
         description=built.design.description,
@@ -122,6 +130,25 @@ def _pod_name(plane: PlaneSummary) -> str:
     if len(plane.counts.switches) > 2 and plane.topology == "rail-optimized":
         return "pod"
     return _POD_NAMES.get(plane.topology, "pod")
+
+
+def _encryption(built: BuiltDesign) -> tuple[Assumption, ...]:
+    """Say that what encryption adds is not counted, where a plane is encrypted."""
+    planes = [
+        f"{plane.name.lower()} ({spec.encryption})"
+        for plane in sorted(set(built.built.network.values()))
+        for spec in [getattr(built.design.planes, plane.name.lower())]
+        if spec.encryption != "none"
+    ]
+    if not planes:
+        return ()
+    return (
+        Assumption(
+            "encryption",
+            f"the bytes and the delay that it adds to each packet are not counted: "
+            f"{', '.join(planes)}",
+        ),
+    )
 
 
 def _digest(file: str) -> str:
