@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import railweave
 from railweave.design import resolved_yaml
-from railweave.design.models import Transport
 from railweave.fabric import PlaneId
 from railweave.fabric.capacity import rack_capacities, switch_capacities
-from railweave.fabric.wire import Framing, framing
+from railweave.fabric.routing import RoutingSet
+from railweave.fabric.wire import Framing
 from railweave.provenance import Assumption
 from railweave.report.outcomes import (
     completion_stats,
@@ -86,6 +86,7 @@ def run_design(
             *summary.assumptions,
         )
     )
+    completions = completion_stats(result)
     return RunRecord(
         name=built.design.name,
         description=built.design.description,
@@ -101,7 +102,7 @@ def run_design(
         topology=collapse(built.fabric, pod_name=_pod_name(summary.backend)),
         findings=(*findings, *result.findings),
         jobs=job_outcomes(built.fabric, simulated, routes),
-        completions=completion_stats(result),
+        completions=completions,
         spreads=spread_outcomes(built.fabric, result),
         curves=spread_curves(built.fabric, result),
         storage=storage_outcomes(built.design, result),
@@ -118,9 +119,9 @@ def run_design(
         tables=(
             ("tasks", result.frame()),
             ("links", _link_frame(built.fabric, result)),
-            ("completions", _completion_frame(result)),
-            ("switches", _switch_frame(built)),
-            ("racks", _rack_frame(built)),
+            ("completions", _completion_frame(completions)),
+            ("switches", _switch_frame(built.fabric, routes)),
+            ("racks", _rack_frame(built.fabric, routes)),
         ),
     )
 
@@ -198,39 +199,36 @@ def _link_frame(fabric: Fabric, result: Result) -> pl.DataFrame:
     )
 
 
-def _completion_frame(result: Result) -> pl.DataFrame:
+def _completion_frame(completions: Sequence[CompletionStats]) -> pl.DataFrame:
     """Return one row a kind of traffic: percentiles of completion time and of slowdown."""
     import polars as pl
 
     schema = {field.name: None for field in dataclasses.fields(CompletionStats)}
-    rows = [dataclasses.asdict(stats) for stats in completion_stats(result)]
+    rows = [dataclasses.asdict(stats) for stats in completions]
     return pl.DataFrame(rows) if rows else pl.DataFrame(schema=schema)
 
 
-def _networks(built: BuiltDesign) -> list[tuple[PlaneId, Framing]]:
+def _networks(routes: RoutingSet) -> list[tuple[PlaneId, Framing]]:
     """Return every plane with a network of its own and how its packets are framed."""
-    networks = []
-    for plane in sorted(set(built.built.network.values())):
-        plan = built.built.plans.get(plane)
-        spec = getattr(built.design.planes, plane.name.lower())
-        transport = plan.transport if plan else (spec.transport or Transport.TCP)
-        networks.append((plane, framing(transport, spec.mtu)))
-    return networks
+    return sorted(
+        {int(r.plane): (r.plane, r.frame) for r in routes.planes.values()}.values(),
+        key=lambda network: int(network[0]),
+    )
 
 
-def _switch_frame(built: BuiltDesign) -> pl.DataFrame:
+def _switch_frame(fabric: Fabric, routes: RoutingSet) -> pl.DataFrame:
     """Return one row a switch: its live links and rates, nominal and of payload."""
     import polars as pl
 
     from railweave.fabric.names import node_name
 
     parts = []
-    for plane, frame in _networks(built):
-        found = switch_capacities(built.fabric, plane, frame)
+    for plane, frame in _networks(routes):
+        found = switch_capacities(fabric, plane, frame)
         parts.append(
             pl.DataFrame(
                 {
-                    "switch": [node_name(built.fabric, int(node)) for node in found.node],
+                    "switch": [node_name(fabric, int(node)) for node in found.node],
                     "plane": [plane.name.lower()] * len(found.node),
                     "tier": list(found.tier),
                     "down_links": found.down_links,
@@ -246,13 +244,13 @@ def _switch_frame(built: BuiltDesign) -> pl.DataFrame:
     return pl.concat(parts)
 
 
-def _rack_frame(built: BuiltDesign) -> pl.DataFrame:
+def _rack_frame(fabric: Fabric, routes: RoutingSet) -> pl.DataFrame:
     """Return one row a rack and plane: what its servers can send, and what can leave the rack."""
     import polars as pl
 
     rows = [
         {"plane": plane.name.lower(), **dataclasses.asdict(rack)}
-        for plane, frame in _networks(built)
-        for rack in rack_capacities(built.fabric, plane, frame)
+        for plane, frame in _networks(routes)
+        for rack in rack_capacities(fabric, plane, frame)
     ]
     return pl.DataFrame(rows, infer_schema_length=None)
