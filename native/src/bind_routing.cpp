@@ -6,12 +6,15 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 
+#include <algorithm>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "bindings.hpp"
+#include "route_dependency.hpp"
 #include "route_walk.hpp"
 
 namespace nb = nanobind;
@@ -282,11 +285,73 @@ void bind_hashes(nb::module_& m) {
   m.def("count_by_link", &count_by_link, "ptr"_a, "link"_a, "n_links"_a);
 }
 
+NewArray<std::int32_t> give_copy(const std::vector<std::int32_t>& values) {
+  Buffer<std::int32_t> out(static_cast<std::int64_t>(values.size()));
+  std::copy(values.begin(), values.end(), out.data);
+  return give(std::move(out));
+}
+
+void add_entries(LinkDependencies& d, Array<std::int32_t> node, Array<std::int32_t> destination,
+                 Array<std::int32_t> link) {
+  LinkDependencies::Entries entries;
+  entries.count = static_cast<std::int64_t>(node.size());
+  need_length("destination", destination.size(), entries.count);
+  need_length("link", link.size(), entries.count);
+  entries.node = node.data();
+  entries.destination = destination.data();
+  entries.link = link.data();
+  const nb::gil_scoped_release free;
+  d.add_entries(entries, poll_signals);
+}
+
+void add_paths(LinkDependencies& d, Array<std::int64_t> ptr, Array<std::int32_t> link) {
+  if (ptr.size() == 0 || ptr.data()[0] != 0 ||
+      ptr.data()[ptr.size() - 1] != static_cast<std::int64_t>(link.size()))
+    throw std::invalid_argument("ptr must run from 0 to the number of links listed");
+  for (std::size_t i = 1; i < ptr.size(); ++i)
+    if (ptr.data()[i] < ptr.data()[i - 1]) throw std::invalid_argument("ptr must not fall");
+  const nb::gil_scoped_release free;
+  d.add_paths(static_cast<std::int64_t>(ptr.size()) - 1, ptr.data(), link.data());
+}
+
+nb::tuple shortest_cycle(const LinkDependencies& d, std::int64_t max_steps) {
+  LinkDependencies::Cycle cycle;
+  {
+    const nb::gil_scoped_release free;
+    cycle = d.shortest_cycle(max_steps, poll_signals);
+  }
+  return nb::make_tuple(give_copy(cycle.links), cycle.shortest);
+}
+
+void bind_dependencies(nb::module_& m) {
+  using namespace nb::literals;
+  nb::class_<LinkDependencies>(m, "LinkDependencies")
+      .def(nb::init<const RouteTable&>(), "table"_a, nb::keep_alive<1, 2>())
+      .def("add_next_hops",
+           [](LinkDependencies& d) {
+             const nb::gil_scoped_release free;
+             d.add_next_hops(poll_signals);
+           })
+      .def("add_entries", &add_entries, "node"_a, "destination"_a, "link"_a)
+      .def("add_paths", &add_paths, "ptr"_a, "link"_a)
+      .def("waits", &LinkDependencies::waits, "a"_a, "b"_a)
+      .def("watch",
+           [](LinkDependencies& d, Array<std::int32_t> cycle) {
+             d.watch({cycle.data(), cycle.data() + cycle.size()});
+           },
+           "cycle"_a)
+      .def_prop_ro("reasons", [](const LinkDependencies& d) { return give_copy(d.reasons()); }, nb::rv_policy::move)
+      .def("shortest_cycle", &shortest_cycle, "max_steps"_a = std::int64_t{1} << 30)
+      .def_prop_ro("channels", &LinkDependencies::channels)
+      .def_prop_ro("dependencies", &LinkDependencies::dependencies);
+}
+
 }  // namespace
 
 void bind_routing(nb::module_& m) {
   using namespace nb::literals;
   bind_hashes(m);
+  bind_dependencies(m);
   nb::class_<RouteTable>(m, "RouteTable")
       .def("__init__", &make_table, "n_nodes"_a, "link_src"_a, "link_dst"_a, "link_up"_a, "is_switch"_a,
            "tier"_a, "threads"_a = 1)

@@ -4,5 +4,7 @@
 
 namespace railweave {
 void bind_flow(nanobind::module_& m);
+void bind_packet(nanobind::module_& m);
+void bind_packet_cc(nanobind::module_& m);
 void bind_routing(nanobind::module_& m);
 }  // namespace railweave

@@ -6,5 +6,7 @@
 NB_MODULE(_native, m) {
   m.doc() = "Native core of railweave: flow solver, routing and path walking.";
   railweave::bind_flow(m);
+  railweave::bind_packet(m);
+  railweave::bind_packet_cc(m);
   railweave::bind_routing(m);
 }

@@ -119,6 +119,42 @@ class RouteTable:
         rising destinations ``table_dst[table_ptr[v]:table_ptr[v + 1]]`` and their links.
         """
 
+class LinkDependencies:
+    """Which link between switches waits for which, as long as packets wait and are not dropped.
+
+    Link a waits for link b where some packet may come over a and leave by b. The table says what
+    is there; what may be taken is added by the ``add_`` methods.
+    """
+
+    def __init__(self, table: RouteTable) -> None: ...
+    def add_next_hops(self) -> None:
+        """All members of the next-hop sets, towards every edge switch, from every live port."""
+    def add_entries(
+        self,
+        node: NDArray[np.int32],
+        destination: NDArray[np.int32],
+        link: NDArray[np.int32],
+    ) -> None:
+        """Forwarding tables: one entry for each switch and destination."""
+    def add_paths(self, ptr: NDArray[np.int64], link: NDArray[np.int32]) -> None:
+        """Whole paths, as ``RouteTable.walk`` gives them."""
+    def waits(self, a: int, b: int) -> bool: ...
+    def watch(self, cycle: NDArray[np.int32]) -> None:
+        """Note why each link of a cycle waits for the next; say it before anything is added."""
+    @property
+    def reasons(self) -> NDArray[np.int32]:
+        """For each watched link the edge switch or endpoint which that traffic goes to, or -1."""
+    def shortest_cycle(self, max_steps: int = 1 << 30) -> tuple[NDArray[np.int32], bool]:
+        """Links that wait for each other in a circle, none where there is no circle.
+
+        The second value is False where a shorter one may exist: the search took too many steps.
+        """
+    @property
+    def channels(self) -> int:
+        """Links between switches that some packet may cross."""
+    @property
+    def dependencies(self) -> int: ...
+
 # Flow engine
 
 def max_min_rates(
@@ -222,3 +258,54 @@ class FlowSim:
 
     @property
     def bytes_total(self) -> float: ...
+
+# Packet engine: congestion control
+
+_HopTelemetry = tuple[int, int, float, int, int]
+
+class CcProbe:
+    """Congestion control of one sending queue pair, driven by hand.
+
+    ``parameters`` holds exactly those of the algorithm (``ValueError`` otherwise), in SI units;
+    ``hops`` are the switches on the way. Times are in ps, absolute, and never go back.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        parameters: dict[str, float],
+        line_rate_Bps: float,
+        base_rtt_ps: float,
+        packet_bytes: float,
+        hops: int = 0,
+    ) -> None: ...
+    def start(self, now_ps: int) -> None:
+        """Begin anew, at line rate."""
+
+    def ack(
+        self,
+        now_ps: int,
+        rtt_ps: int,
+        acked_psn: int,
+        next_psn: int,
+        acked_bytes: int,
+        acked_packets: int = 1,
+        marked_packets: int = 0,
+        in_flight_bytes: float = 0.0,
+        hops: list[_HopTelemetry] = ...,
+    ) -> None:
+        """One acknowledgement; a hop is (time ps, bytes sent, rate B/s, queue bytes, link)."""
+
+    def cnp(self, now_ps: int) -> None: ...
+    def loss(self, now_ps: int, timeout: bool = False) -> None: ...
+    def timer(self, now_ps: int) -> None: ...
+    def sent(self, now_ps: int, bytes: int) -> None: ...
+    @property
+    def rate_Bps(self) -> float: ...
+    @property
+    def window_bytes(self) -> float:
+        """Most that may be in flight; infinity without a window."""
+
+    @property
+    def timer_ps(self) -> int | None:
+        """When ``timer`` is due."""

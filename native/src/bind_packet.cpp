@@ -1,0 +1,283 @@
+// Python face of the packet engine: arrays in, arrays out, the GIL released while it works.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <atomic>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <stdexcept>
+
+#include "bindings.hpp"
+#include "pkt_sim.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace railweave {
+namespace {
+template <class T>
+using In = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+template <class T>
+using Out = nb::ndarray<nb::numpy, T, nb::ndim<1>>;
+
+template <class T>
+Out<T> give(std::vector<T>&& values) {
+  auto* keep = new std::vector<T>(std::move(values));
+  nb::capsule owner(keep, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+  return Out<T>(keep->data(), {keep->size()}, owner);
+}
+
+bool signals_pending() {
+  nb::gil_scoped_acquire gil;
+  return PyErr_CheckSignals() != 0;
+}
+
+template <class C, class T>
+void array(nb::class_<C>& c, const char* name, std::vector<T> C::* field) {
+  c.def_prop_rw(
+      name, [field](const C& s) { return give(std::vector<T>(s.*field)); },
+      [field](C& s, const In<T>& a) { (s.*field).assign(a.data(), a.data() + a.shape(0)); },
+      nb::rv_policy::move);
+}
+
+std::vector<double> seconds(const std::vector<pkt::Ps>& times) {
+  std::vector<double> out(times.size());
+  for (std::size_t i = 0; i < times.size(); ++i)
+    out[i] = times[i] == pkt::kNever ? std::numeric_limits<double>::quiet_NaN() : times[i] * 1e-12;
+  return out;
+}
+
+class PyPacketSim {
+ public:
+  PyPacketSim(const In<std::uint8_t>& is_switch, const pkt::LinkInput& links,
+              const pkt::Options& options)
+      : sim_(std::make_unique<pkt::Sim>(
+            static_cast<std::uint32_t>(is_switch.shape(0)),
+            std::vector<std::uint8_t>(is_switch.data(), is_switch.data() + is_switch.shape(0)),
+            links, options)) {}
+
+  bool advance(double until_s, std::int64_t max_events) {
+    if (!(until_s >= 0.0)) throw std::invalid_argument("until_s must be 0 or more");
+    if (busy_.exchange(true)) refuse();
+    const Free free{busy_};
+    if (broken_)
+      throw std::runtime_error("the simulation stopped on an error or an interrupt; build it anew");
+    broken_ = true;  // an exception leaves events half done; only a normal return clears this
+    const pkt::Ps until = until_s >= 1.8e7 ? pkt::kNever : static_cast<pkt::Ps>(until_s * 1e12);
+    bool done = false;
+    try {
+      nb::gil_scoped_release release;
+      flow::Interrupt interrupt(signals_pending);
+      done = sim_->advance(until, max_events, interrupt);
+    } catch (const flow::Interrupted&) {
+      throw nb::python_error();
+    }
+    broken_ = false;
+    return done;
+  }
+
+  const pkt::Sim& read() const {
+    if (busy_) refuse();
+    return *sim_;
+  }
+  pkt::Sim& write() {
+    if (busy_) refuse();
+    return *sim_;
+  }
+
+ private:
+  struct Free {
+    std::atomic<bool>& flag;
+    ~Free() { flag = false; }
+  };
+  [[noreturn]] static void refuse() {
+    throw std::runtime_error("the simulation is running in another thread");
+  }
+  std::unique_ptr<pkt::Sim> sim_;
+  std::atomic<bool> busy_{false};
+  bool broken_ = false;
+};
+
+template <class T>
+void times(nb::class_<PyPacketSim>& c, const char* name, std::vector<T> pkt::Sim::* field) {
+  c.def_prop_ro(name, [field](const PyPacketSim& s) { return give(seconds(s.read().*field)); }, nb::rv_policy::move);
+}
+
+void bind_inputs(nb::module_& m) {
+  nb::class_<pkt::LinkInput> l(m, "PacketLinks");
+  l.def(nb::init<>());
+  array(l, "source", &pkt::LinkInput::source);
+  array(l, "target", &pkt::LinkInput::target);
+  array(l, "rate_kbps", &pkt::LinkInput::rate_kbps);
+  array(l, "delay_ps", &pkt::LinkInput::delay_ps);
+  array(l, "propagation_ps", &pkt::LinkInput::propagation_ps);
+  array(l, "response_ps", &pkt::LinkInput::response_ps);
+  array(l, "headroom_bytes", &pkt::LinkInput::headroom_bytes);
+  array(l, "kmin_bytes", &pkt::LinkInput::kmin_bytes);
+  array(l, "kmax_bytes", &pkt::LinkInput::kmax_bytes);
+  array(l, "pause_mask", &pkt::LinkInput::pause_mask);
+  array(l, "credit_bytes", &pkt::LinkInput::credit_bytes);
+
+  nb::class_<pkt::FlowInput> f(m, "PacketFlows");
+  f.def(nb::init<>());
+  array(f, "stream", &pkt::FlowInput::stream);
+  array(f, "nic", &pkt::FlowInput::nic);
+  array(f, "path_ptr", &pkt::FlowInput::path_ptr);
+  array(f, "path_link", &pkt::FlowInput::path_link);
+  array(f, "message_bytes", &pkt::FlowInput::message_bytes);
+  array(f, "payload_bytes", &pkt::FlowInput::payload_bytes);
+  array(f, "overhead_bytes", &pkt::FlowInput::overhead_bytes);
+  array(f, "tx_pipe", &pkt::FlowInput::tx_pipe);
+  array(f, "rx_pipe", &pkt::FlowInput::rx_pipe);
+  array(f, "tx_latency_ps", &pkt::FlowInput::tx_latency_ps);
+  array(f, "rx_latency_ps", &pkt::FlowInput::rx_latency_ps);
+  array(f, "line_rate_Bps", &pkt::FlowInput::line_rate_Bps);
+  array(f, "base_rtt_ps", &pkt::FlowInput::base_rtt_ps);
+  array(f, "choice", &pkt::FlowInput::choice);
+  array(f, "source_nic", &pkt::FlowInput::source_nic);
+  array(f, "target_nic", &pkt::FlowInput::target_nic);
+  array(f, "table", &pkt::FlowInput::table);
+  array(f, "entropy", &pkt::FlowInput::entropy);
+
+  nb::class_<pkt::TaskInput> t(m, "PacketTasks");
+  t.def(nb::init<>());
+  array(t, "task_stream", &pkt::TaskInput::task_stream);
+  array(t, "rounds", &pkt::TaskInput::rounds);
+  array(t, "start_ps", &pkt::TaskInput::start_ps);
+  array(t, "delay_ps", &pkt::TaskInput::delay_ps);
+  array(t, "chunk_delay_ps", &pkt::TaskInput::chunk_delay_ps);
+  array(t, "dep_ptr", &pkt::TaskInput::dep_ptr);
+  array(t, "dep_task", &pkt::TaskInput::dep_task);
+  array(t, "dep_kind", &pkt::TaskInput::dep_kind);
+  array(t, "pred_ptr", &pkt::TaskInput::pred_ptr);
+  array(t, "pred_stream", &pkt::TaskInput::pred_stream);
+  array(t, "pred_lag", &pkt::TaskInput::pred_lag);
+}
+
+void bind_settings(nb::module_& m) {
+  using S = pkt::SwitchConfig;
+  nb::class_<S>(m, "PacketSwitchConfig")
+      .def(nb::init<>())
+      .def_rw("cell_bytes", &S::cell_bytes)
+      .def_rw("shared_cells", &S::shared_cells)
+      .def_rw("headroom_pool_cells", &S::headroom_pool_cells)
+      .def_rw("reserved_cells", &S::reserved_cells)
+      .def_rw("queue_reserved_cells", &S::queue_reserved_cells)
+      .def_rw("pg_limit_cells", &S::pg_limit_cells)
+      .def_rw("pg_alpha", &S::pg_alpha)
+      .def_rw("queue_alpha", &S::queue_alpha)
+      .def_rw("xon_offset_cells", &S::xon_offset_cells)
+      .def_rw("lossless", &S::lossless)
+      .def_rw("strict", &S::strict)
+      .def_rw("ecn", &S::ecn)
+      .def_prop_rw(
+          "priority_map",
+          [](const S& s) { return std::vector<int>(s.priority_map, s.priority_map + pkt::kPriorities); },
+          [](S& s, const std::vector<int>& map) {
+            if (map.size() != pkt::kPriorities) throw std::invalid_argument("priority_map needs 8 entries");
+            for (int i = 0; i < pkt::kPriorities; ++i) s.priority_map[i] = static_cast<std::uint8_t>(map[i] & 7);
+          })
+      .def_prop_rw(
+          "quantum_bytes",
+          [](const S& s) { return std::vector<std::uint32_t>(s.quantum_bytes, s.quantum_bytes + pkt::kPriorities); },
+          [](S& s, const std::vector<std::uint32_t>& q) {
+            if (q.size() != pkt::kPriorities) throw std::invalid_argument("quantum_bytes needs 8 entries");
+            std::copy(q.begin(), q.end(), s.quantum_bytes);
+          })
+      .def_rw("pmax", &S::pmax)
+      .def_rw("ecn_weight", &S::ecn_weight)
+      .def_rw("shift_ps", &S::shift_ps)
+      .def_rw("mtu_bytes", &S::mtu_bytes)
+      .def_rw("cut_through", &S::cut_through)
+      .def_rw("trimming", &S::trimming)
+      .def_rw("credits", &S::credits)
+      .def_rw("watchdog_detect_ps", &S::watchdog_detect_ps)
+      .def_rw("watchdog_restore_ps", &S::watchdog_restore_ps)
+      .def_rw("watchdog_forwards", &S::watchdog_forwards);
+
+  using N = pkt::NicConfig;
+  nb::class_<N>(m, "PacketNicConfig")
+      .def(nb::init<>())
+      .def("set_congestion_control",
+           [](N& n, const std::string& kind, const std::map<std::string, double>& parameters) {
+             n.cc = pkt::make_profile(kind, parameters);
+           })
+      .def_rw("data_priority", &N::data_priority)
+      .def_rw("ack_priority", &N::ack_priority)
+      .def_rw("cnp_priority", &N::cnp_priority)
+      .def_rw("request_priority", &N::request_priority)
+      .def_rw("ecn_capable", &N::ecn_capable)
+      .def_rw("sends_cnp", &N::sends_cnp)
+      .def_rw("ignores_cnp", &N::ignores_cnp)
+      .def_rw("selective_repeat", &N::selective_repeat)
+      .def_rw("ack_every", &N::ack_every)
+      .def_rw("reorder_packets", &N::reorder_packets)
+      .def_rw("ack_bytes", &N::ack_bytes)
+      .def_rw("cnp_bytes", &N::cnp_bytes)
+      .def_rw("header_bytes", &N::header_bytes)
+      .def_rw("cnp_interval_ps", &N::cnp_interval_ps)
+      .def_rw("timeout_ps", &N::timeout_ps)
+      .def_rw("retries", &N::retries)
+      .def_rw("rnr_timer_ps", &N::rnr_timer_ps)
+      .def_rw("rnr_retries", &N::rnr_retries)
+      .def_rw("max_in_flight_bytes", &N::max_in_flight_bytes)
+      .def_rw("receiver_grant_bytes", &N::receiver_grant_bytes)
+      .def_rw("receiver_window_bytes", &N::receiver_window_bytes);
+
+  using P = pkt::Pipe;
+  nb::class_<P>(m, "PacketPipe")
+      .def(nb::init<>())
+      .def_prop_rw(
+          "rate_kbps", [](const P& p) { return p.num == 0 ? 0 : 8'000'000'000 * std::uint64_t{p.den} / p.num; },
+          [](P& p, std::uint64_t kbps) { pkt::set_pipe_rate(p, kbps); })
+      .def_rw("buffer_bytes", &P::buffer_bytes)
+      .def_rw("xoff_bytes", &P::xoff_bytes)
+      .def_rw("xon_bytes", &P::xon_bytes)
+      .def_rw("nic_link", &P::nic_link)
+      .def_rw("priority", &P::priority);
+
+  using O = pkt::Options;
+  nb::class_<O>(m, "PacketOptions")
+      .def(nb::init<>())
+      .def_rw("seed", &O::seed)
+      .def_rw("flowlet_gap_ps", &O::flowlet_gap_ps)
+      .def_rw("spray_paths", &O::spray_paths)
+      .def_rw("stuck_ps", &O::stuck_ps);
+}
+
+void bind_sim(nb::module_& m) {
+  using Py = PyPacketSim;
+  nb::class_<Py> c(m, "PacketSim");
+  c.def(nb::init<const In<std::uint8_t>&, const pkt::LinkInput&, const pkt::Options&>(),
+        "is_switch"_a, "links"_a, "options"_a)
+      .def("add_switch_config", [](Py& s, const pkt::SwitchConfig& k) { return s.write().add_switch_config(k); })
+      .def("use_switch_config", [](Py& s, std::uint32_t node, std::uint32_t k) { s.write().use_switch_config(node, k); })
+      .def("add_nic_config", [](Py& s, const pkt::NicConfig& k) { return s.write().add_nic_config(k); })
+      .def("add_pipe", [](Py& s, const pkt::Pipe& p) { return s.write().add_pipe(p); })
+      .def("set_work", [](Py& s, const pkt::FlowInput& f, const pkt::TaskInput& t) { s.write().set_work(f, t); })
+      .def("advance", &Py::advance, "until_s"_a = std::numeric_limits<double>::infinity(), "max_events"_a = -1)
+      .def("audit", [](const Py& s) { s.read().audit(); })
+      .def_prop_ro("now_s", [](const Py& s) { return s.read().now() * 1e-12; })
+      .def_prop_ro("events", [](const Py& s) { return s.read().events(); })
+      .def_prop_ro("end", [](const Py& s) { return static_cast<int>(s.read().end()); });
+  times(c, "task_start_s", &pkt::Sim::task_start);
+  times(c, "task_finish_s", &pkt::Sim::task_finish);
+  times(c, "stream_start_s", &pkt::Sim::stream_start);
+  times(c, "stream_finish_s", &pkt::Sim::stream_finish);
+  times(c, "flow_finish_s", &pkt::Sim::flow_finish);
+  times(c, "message_start_s", &pkt::Sim::message_start);
+  times(c, "message_finish_s", &pkt::Sim::message_finish);
+}
+}  // namespace
+
+void bind_packet(nb::module_& m) {
+  bind_inputs(m);
+  bind_settings(m);
+  bind_sim(m);
+}
+
+}  // namespace railweave

@@ -1,0 +1,375 @@
+// The packet engine: every data packet is queued, marked, scheduled and forwarded on its own.
+//
+// Files: pkt_hot.cpp is what happens for each packet and hop (ports, queues, buffer admission),
+// pkt_pause.cpp pauses, credits and the watchdog, pkt_host.cpp the sending adapter,
+// pkt_receive.cpp the receiving one, pkt_reply.cpp what replies do to a sender, pkt_tasks.cpp the
+// task graph, pkt_choice.cpp paths chosen packet by packet, pkt_fault.cpp what happens at a given
+// time, pkt_record.cpp series and traces, pkt_setup.cpp the arrays, pkt_audit.cpp the count of all
+// bytes and the search for a deadlock.
+//
+// The order of things at a switch. A packet reaches the memory management unit `Port::delay_ps`
+// after its wire time (propagation and forwarding latency). There it is admitted to its ingress
+// group and joins its egress queue; it leaves the buffer when its transmission begins. Pauses are
+// decided at admission but leave as if the decision had been made `SwitchConfig::shift_ps` earlier,
+// because real switches admit before most of the forwarding latency has passed.
+// A port that is free and has nothing waiting takes an arriving packet at once: it then uses no
+// buffer, as each queue's reserve would hold it.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "flow_interrupt.hpp"
+#include "pkt_record.hpp"
+#include "pkt_types.hpp"
+#include "pkt_wheel.hpp"
+#include "route_hash.hpp"
+#include "route_table.hpp"
+
+namespace railweave::pkt {
+
+enum class Ev : std::uint8_t {
+  arrive,    // arg packet, detail: link it takes next, kDeliver or kChoose
+  transmit,  // arg port
+  ready,     // arg flow: its pacing lets it send
+  pause,     // arg port, detail priority | on << 3
+  cc_timer,  // arg flow
+  retry,     // arg flow: retry timer
+  complete,  // arg flow: a message is in memory
+  chunk,     // arg stream: its next chunk may be posted
+  task,      // arg task: begins
+  fault,     // arg number of the fault
+  watchdog,  // arg port, detail priority
+  credit,    // arg port, detail priority
+  rx_xon,    // arg pipe
+  sample,
+  rnr,       // arg flow: receiver-not-ready timer is over
+  grant,     // arg receiving node: look for what may be granted
+  progress,  // has anything moved lately?
+  post,      // arg flow: a message is at its adapter
+  local,     // arg stream: a chunk that needs no link is there
+};
+inline constexpr std::uint32_t kDeliver = 0xFFFFFFU;  // details of `arrive`
+inline constexpr std::uint32_t kChoose = 0xFFFFFEU;
+inline std::uint32_t tag(Ev kind, std::uint32_t detail = 0) {
+  return static_cast<std::uint32_t>(kind) | detail << 8;
+}
+
+class Pool {  // of packets, in blocks whose addresses stay
+ public:
+  Packet& operator[](std::uint32_t i) { return blocks_[i >> kBits][i & kMask]; }
+  const Packet& operator[](std::uint32_t i) const { return blocks_[i >> kBits][i & kMask]; }
+  std::uint32_t take() {
+    if (free_ == kNone) grow();
+    const std::uint32_t i = free_;
+    free_ = (*this)[i].next;
+    ++live_;
+    return i;
+  }
+  void give(std::uint32_t i) {
+    (*this)[i].next = free_;
+    free_ = i;
+    --live_;
+  }
+  std::uint64_t live() const { return live_; }
+
+ private:
+  static constexpr std::uint32_t kBits = 10, kMask = (1U << kBits) - 1;
+  void grow() {
+    const auto base = static_cast<std::uint32_t>(blocks_.size() << kBits);
+    blocks_.push_back(std::unique_ptr<Packet[]>(new Packet[1U << kBits]));
+    for (std::uint32_t i = 0; i <= kMask; ++i) blocks_.back()[i].next = i == kMask ? kNone : base + i + 1;
+    free_ = base;
+  }
+  std::vector<std::unique_ptr<Packet[]>> blocks_;
+  std::uint32_t free_ = kNone;
+  std::uint64_t live_ = 0;
+};
+
+// Everything a run is told, one entry a link, flow, stream or task; see bind_packet.cpp.
+struct LinkInput {
+  std::vector<std::uint32_t> source, target;      // node
+  std::vector<std::uint64_t> rate_kbps;           // 0: down
+  std::vector<Ps> delay_ps;                       // propagation and the head's forwarding latency
+  std::vector<Ps> propagation_ps, response_ps;    // response: its source obeys a pause so late
+  std::vector<std::uint32_t> headroom_bytes, kmin_bytes, kmax_bytes;
+  std::vector<std::uint8_t> pause_mask;           // priorities its destination may pause
+  std::vector<std::uint32_t> credit_bytes;        // of each virtual lane at its destination
+};
+
+struct FlowInput {
+  std::vector<std::uint32_t> stream, nic;         // settings' number
+  std::vector<std::uint64_t> path_ptr;            // into path_link: network links only, in order
+  std::vector<std::uint32_t> path_link;
+  std::vector<std::uint64_t> message_bytes;       // payload of one chunk's share
+  std::vector<std::uint32_t> payload_bytes, overhead_bytes;  // of a full packet
+  std::vector<std::uint32_t> tx_pipe, rx_pipe;
+  std::vector<Ps> tx_latency_ps, rx_latency_ps;   // between memory and NIC
+  std::vector<double> line_rate_Bps, base_rtt_ps;
+  std::vector<std::uint8_t> choice;
+  std::vector<std::uint32_t> source_nic, target_nic, table;  // where paths are chosen on the way
+  std::vector<std::uint32_t> entropy;
+};
+
+struct TaskInput {
+  std::vector<std::uint64_t> task_stream;
+  std::vector<std::uint32_t> rounds;
+  std::vector<Ps> start_ps, delay_ps, chunk_delay_ps;  // the last by stream
+  std::vector<std::uint64_t> dep_ptr;
+  std::vector<std::uint32_t> dep_task;
+  std::vector<std::uint8_t> dep_kind;             // 0 delivered, 1 sent
+  std::vector<std::uint64_t> pred_ptr;
+  std::vector<std::uint32_t> pred_stream, pred_lag;
+};
+
+enum class FaultKind : std::uint8_t {
+  link_down,      // index: link (both directions)
+  link_up,
+  link_rate,      // index: link (this direction), value: kb/s
+  link_loss,      // index: link (this direction), value: chance × 2^32 that a packet is lost
+  switch_config,  // index: node, value: number of the settings
+  pause_mask,     // index: link whose destination's pauses change, value: mask
+  reroute,        // index: epoch of paths and tables that now hold
+  freeze,         // index: receiving pipe, value 1: stuck, 0: goes on
+  pipe_rate,      // index: pipe, value: kb/s
+  nic_config,     // index: flow, value: number of the settings
+  not_ready,      // index: flow, value 1: no receive is posted, 0: posted
+  chunk_delay,    // index: stream, value: picoseconds
+};
+struct Fault {
+  Ps time_ps;
+  FaultKind kind;
+  std::uint32_t index;
+  std::uint64_t value;
+};
+
+// What a reroute replaces: flows and their new paths.
+struct Epoch {
+  std::vector<std::uint32_t> flow;
+  std::vector<std::uint64_t> path_ptr;
+  std::vector<std::uint32_t> path_link;
+};
+
+struct Options {
+  std::uint64_t seed = 0;
+  Ps flowlet_gap_ps = 0;
+  std::uint32_t spray_paths = 0;  // different entropies a flow uses; 0: any
+  Ps stuck_ps = 0;                // nothing moved for so long and ports are paused: deadlock
+};
+
+enum class End : std::uint8_t { running, finished, stuck, deadlock };
+
+class Sim {
+ public:
+  Sim(std::uint32_t n_nodes, std::vector<std::uint8_t> is_switch, LinkInput links, Options options);
+
+  // Settings; all before the first advance().
+  std::uint32_t add_switch_config(const SwitchConfig& c);
+  void use_switch_config(std::uint32_t node, std::uint32_t config);
+  std::uint32_t add_nic_config(const NicConfig& c);
+  std::uint32_t add_pipe(const Pipe& p);
+  std::uint32_t add_table(const RouteTable* table, std::vector<std::uint32_t> seeds);
+  void set_work(FlowInput flows, TaskInput tasks);
+  void set_faults(std::vector<Fault> faults, std::vector<Epoch> epochs);
+  void watch(const WatchList& list);
+
+  // Runs to a time or a number of events; true once the run has ended (see end()).
+  bool advance(Ps until, std::int64_t max_events, flow::Interrupt& interrupt);
+
+  End end() const { return end_; }
+  Ps now() const { return now_; }
+  std::uint64_t events() const { return events_; }
+  std::uint64_t data_hops() const;
+  const std::vector<std::uint32_t>& cycle() const { return cycle_; }
+
+  // What the binding reads.
+  std::vector<Port> ports;
+  std::vector<Queue> queues;   // [priority][link]
+  std::vector<Group> groups;   // [priority][link]
+  std::vector<Switch> switches;
+  std::vector<Sender> senders;
+  std::vector<Receiver> receivers;
+  std::vector<CcState> cc;
+  std::vector<Pipe> pipes;
+  Ledger data, replies;
+  Record record;
+  std::vector<Ps> task_start, task_finish, stream_start, stream_finish, flow_finish;
+  std::vector<std::uint64_t> message_first;    // by stream, of its first message below
+  std::vector<Ps> message_start, message_finish;
+  struct Flight {
+    std::uint64_t data_packets = 0, data_bytes = 0, reply_packets = 0, reply_bytes = 0;
+  };
+  Flight in_flight() const;   // counted from queues and wires
+  void audit() const;         // throws std::runtime_error if bytes went astray
+
+ private:
+  friend class Audit;
+  std::size_t at(std::uint32_t link, int priority) const {
+    return static_cast<std::size_t>(priority) * n_links_ + link;
+  }
+  const SwitchConfig& config(const Switch& s) const { return configs_[s.config]; }
+  const NicConfig& nic(const Sender& s) const { return nics_[s.nic]; }
+
+  // pkt_hot.cpp
+  bool loop(Ps until, std::int64_t max_events, flow::Interrupt& interrupt);
+  void arrive(std::uint32_t packet, std::uint32_t out);
+  void queue_up(std::uint32_t packet, std::uint32_t out);
+  bool admit(Switch& sw, const SwitchConfig& c, const Packet& p, const Queue& q, Drop& why);
+  void release(Switch& sw, const Packet& p);
+  std::uint32_t pg_limit(const Switch& sw, const SwitchConfig& c) const;
+  bool trim(Switch& sw, const SwitchConfig& c, std::uint32_t packet, std::uint32_t out);
+  void mark(const SwitchConfig& c, Queue& q, Packet& p);
+  void kick(std::uint32_t port);
+  void serve(std::uint32_t port);
+  int choose_priority(Port& p, std::uint32_t port, unsigned ready);
+  std::uint32_t take_head(std::uint32_t port, int priority);
+  void put_tail(std::uint32_t port, int priority, std::uint32_t packet);
+  void transmit(std::uint32_t port, std::uint32_t packet);
+  Ps wire_ps(Port& p, std::uint32_t bytes);
+  void drop(std::uint32_t packet, Drop why, std::uint32_t link);
+  void consume(std::uint32_t packet);  // has arrived where it was to
+  void stamp(Packet& k, const Port& p, std::uint32_t port);
+  void free_packet(std::uint32_t packet);
+
+  // pkt_pause.cpp
+  void send_pause(std::uint32_t link, int priority, bool on);
+  void on_pause(std::uint32_t port, int priority, bool on);
+  void on_watchdog(std::uint32_t port, int priority);
+  void give_credit(std::uint32_t link, int priority, std::uint32_t bytes);
+  void on_credit(std::uint32_t port, int priority);
+  bool has_credit(std::uint32_t port, int priority, std::uint32_t bytes);
+
+  // pkt_host.cpp
+  void wake(std::uint32_t flow);  // has something to send, perhaps
+  bool may_send(const Sender& s) const;
+  bool send_from(std::uint32_t port, int priority);  // the next flow of its ring sends a packet
+  void ring_push(std::uint32_t port, int priority, std::uint32_t flow);
+  void begin(std::uint32_t flow);
+  void set_pace(std::uint32_t flow);
+  void after_cc(std::uint32_t flow);
+  std::uint32_t packet_bytes(const Sender& s, std::uint32_t psn) const;
+  std::uint32_t reply_to(std::uint32_t flow, Kind kind, std::uint32_t bytes, int priority);
+  void send_reply(std::uint32_t packet, std::uint32_t flow);
+  void post(std::uint32_t flow);  // one more message
+  void send_packet(std::uint32_t flow, std::uint32_t port);
+  std::uint32_t take_telemetry();
+
+  // pkt_receive.cpp
+  void receive(std::uint32_t packet);
+  void on_data(std::uint32_t packet);
+  bool into_memory(std::uint32_t packet, Receiver& r, Ps& done);
+  void progress(std::uint32_t flow, Receiver& r, Ps done);
+  void acknowledge(std::uint32_t flow, Packet& p);
+  void on_complete(std::uint32_t flow);
+  void on_gap(std::uint32_t packet);
+  void on_trimmed(std::uint32_t packet);
+  void request_grant(std::uint32_t flow);
+  void on_grant_due(std::uint32_t node);
+  void on_request(std::uint32_t packet);
+  void on_rx_xon(std::uint32_t pipe);
+
+  // pkt_reply.cpp
+  void on_reply(std::uint32_t packet);
+  void on_ack(std::uint32_t flow, Packet& p);
+  void on_nak(std::uint32_t flow, Packet& p);
+  void go_back(std::uint32_t flow, std::uint32_t psn, bool timeout);
+  double flight_of(const Sender& s) const;
+  void arm_retry(std::uint32_t flow);
+  void on_retry(std::uint32_t flow);
+  void on_rnr_timer(std::uint32_t flow);
+  void on_cc_timer(std::uint32_t flow);
+  void fail(std::uint32_t flow);
+
+  // pkt_setup.cpp
+  void set_ways();
+  void set_graph();
+  void begin_run();
+
+  // pkt_tasks.cpp
+  void start_tasks();
+  void begin_task(std::uint32_t task);
+  void try_chunk(std::uint32_t stream);
+  void on_chunk(std::uint32_t stream);
+  void chunk_sent(std::uint32_t stream);
+  void chunk_delivered(std::uint32_t stream);
+  void deliver_chunks(std::uint32_t stream, std::uint32_t least);
+  void on_local(std::uint32_t stream);
+  void task_over(std::uint32_t task, int kind);
+  void release_task(std::uint32_t task, Ps when);
+
+  // pkt_choice.cpp
+  std::uint32_t choose_link(std::uint32_t packet, std::uint32_t node);
+  void choose_entropy(std::uint32_t flow, Packet& k);
+
+  // pkt_fault.cpp
+  void on_fault(const Fault& f);
+  void set_rate(std::uint32_t link, std::uint64_t kbps);
+  void use_config(std::uint32_t node);
+  void refresh_cut(std::uint32_t node);
+
+  // pkt_record.cpp
+  void sample();
+
+  // pkt_audit.cpp
+  bool find_cycle();
+  bool check_progress();
+
+  bool begun_ = false;
+  std::uint32_t n_nodes_, n_links_;
+  LinkInput links_;
+  Options options_;
+  Pool pool_;
+  Wheel wheel_;
+  Ps now_ = 0;
+  std::uint64_t events_ = 0;
+  End end_ = End::running;
+  std::vector<std::uint32_t> cycle_;  // of a deadlock: the ports that wait for each other
+  std::vector<std::uint32_t> node_switch_;
+  std::vector<SwitchConfig> configs_;
+  std::vector<NicConfig> nics_;
+  std::vector<CcPath> cc_path_;
+  std::vector<std::uint32_t> path_;        // links, each way ended by kDeliver
+  std::vector<std::uint32_t> ring_head_, ring_tail_;  // [priority][link], of host ports
+  std::vector<std::uint32_t> loss_;        // by link: chance × 2^32
+  std::vector<std::uint64_t> credit_;      // [priority][link]: bytes that may still be sent
+  std::vector<HopTelemetry> telemetry_;    // kMostHops a record
+  std::vector<std::uint32_t> telemetry_free_;
+  FlowInput flows_;
+  TaskInput tasks_;
+  std::vector<Fault> faults_;
+  std::vector<Epoch> epochs_;
+  std::uint32_t epoch_ = 0;
+
+  // Task graph.
+  std::vector<std::uint64_t> succ_ptr_, stream_succ_ptr_, stream_flow_;
+  std::vector<std::uint32_t> succ_task_, stream_succ_, stream_task_;
+  std::vector<std::uint8_t> succ_kind_;
+  std::vector<std::uint32_t> task_waits_, task_undelivered_, task_unsent_;
+  std::vector<std::uint32_t> chunks_posted_, chunks_sent_, chunks_delivered_;
+  std::vector<std::uint8_t> chunk_pending_;
+  std::vector<std::uint32_t> messages_sent_;  // by flow
+  std::vector<Ps> task_ready_;
+  std::uint32_t tasks_left_ = 0;
+
+  // Retries, by flow.
+  std::vector<Ps> retry_deadline_, cc_timer_at_, timed_at_;
+  std::vector<std::uint8_t> retry_armed_;
+  std::vector<std::uint16_t> retries_used_;
+
+  // Paths chosen on the way.
+  struct Table {
+    const RouteTable* table = nullptr;
+    std::vector<DeviceHash> devices;  // by node
+  };
+  std::vector<Table> tables_;
+  std::uint64_t far_entropy_ = 0;
+  std::vector<std::vector<std::uint32_t>> held_;  // by pipe: flows with messages in a stuck one
+  std::vector<std::uint32_t> node_out_ptr_, node_out_;  // links by source node
+  std::uint32_t longest_bytes_ = 0;
+  Random ecn_random_, loss_random_, spray_random_;
+};
+
+}  // namespace railweave::pkt
