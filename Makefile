@@ -1,5 +1,8 @@
 # Two commands for a newcomer: `make run` and `make test`. Each needs Debian 12, Python 3.11 and g++.
-PYTHON ?= python3
+# The first Python that is new enough; bare Debian packages may bring python3.11 without python3.
+PYTHON ?= $(or $(shell for python in python3 python3.11 python3.12 python3.13 python3.14; do \
+  $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+  && echo $$python && break; done),python3)
 VENV := .venv
 BIN := $(VENV)/bin
 DESIGN ?= examples/superpod-h100-4su.yaml

@@ -31,6 +31,15 @@ WORK = tuple(
     for algorithm in (None, *algorithms)
 )
 SPEEDS = ("100 Gb/s", "200 Gb/s", "400 Gb/s")
+CONGESTION = (
+    "pfc",
+    "dcqcn",
+    "pfc+receiver-driven",
+    "pfc+hpcc",
+    "nscc",
+    {"ecn": "cumulus", "classes": "sonic-default"},
+    {"pfc_threshold": 0.5, "headroom": "400 KiB", "watchdog": "off"},
+)
 SCHEMES = ("ecmp", "e-ecmp", "static", "flowlet", "adaptive", "spray", "destination")
 
 
@@ -78,6 +87,7 @@ def backend() -> Strategy[dict[str, Any]]:
             ),
             spare_ports=st.one_of(st.integers(0, 4), maybe(leaf=st.integers(0, 3))),
             min_spines=st.integers(1, 6),
+            congestion=st.sampled_from(CONGESTION),
             routing=st.one_of(
                 st.sampled_from(SCHEMES),
                 maybe(queue_pairs=st.integers(1, 4), seeds=st.just("equal")),
@@ -111,7 +121,7 @@ def _without_strangers(plane: dict[str, Any]) -> dict[str, Any]:
     if plane["topology"] in ("rail-only",):
         strange |= {"zone"}
     if plane["transport"] != "rocev2":
-        strange |= {"routing"}
+        strange |= {"routing", "congestion"}
     return {key: value for key, value in plane.items() if key not in strange}
 
 

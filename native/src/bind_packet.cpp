@@ -11,6 +11,7 @@
 #include <memory>
 #include <stdexcept>
 
+#include "bind_packet_read.hpp"
 #include "bindings.hpp"
 #include "pkt_sim.hpp"
 
@@ -158,6 +159,16 @@ void bind_inputs(nb::module_& m) {
   array(t, "pred_lag", &pkt::TaskInput::pred_lag);
 }
 
+void bind_epochs(nb::module_& m) {
+  nb::class_<pkt::Epoch> e(m, "PacketEpoch");
+  e.def(nb::init<>());
+  array(e, "flow", &pkt::Epoch::flow);
+  array(e, "path_ptr", &pkt::Epoch::path_ptr);
+  array(e, "path_link", &pkt::Epoch::path_link);
+  array(e, "table_from", &pkt::Epoch::table_from);
+  array(e, "table_to", &pkt::Epoch::table_to);
+}
+
 void bind_settings(nb::module_& m) {
   using S = pkt::SwitchConfig;
   nb::class_<S>(m, "PacketSwitchConfig")
@@ -216,6 +227,7 @@ void bind_settings(nb::module_& m) {
       .def_rw("selective_repeat", &N::selective_repeat)
       .def_rw("ack_every", &N::ack_every)
       .def_rw("reorder_packets", &N::reorder_packets)
+      .def_rw("reorder_window_packets", &N::reorder_window_packets)
       .def_rw("ack_bytes", &N::ack_bytes)
       .def_rw("cnp_bytes", &N::cnp_bytes)
       .def_rw("header_bytes", &N::header_bytes)
@@ -238,6 +250,7 @@ void bind_settings(nb::module_& m) {
       .def_rw("xoff_bytes", &P::xoff_bytes)
       .def_rw("xon_bytes", &P::xon_bytes)
       .def_rw("nic_link", &P::nic_link)
+      .def_rw("frozen", &P::frozen)
       .def_rw("priority", &P::priority);
 
   using O = pkt::Options;
@@ -249,6 +262,49 @@ void bind_settings(nb::module_& m) {
       .def_rw("stuck_ps", &O::stuck_ps);
 }
 
+template <class T>
+std::vector<T> copied(const In<T>& a) {
+  return std::vector<T>(a.data(), a.data() + a.shape(0));
+}
+
+void set_faults(PyPacketSim& s, const In<std::uint64_t>& time_ps, const In<std::uint8_t>& kind,
+                const In<std::uint32_t>& index, const In<std::uint64_t>& value,
+                const std::vector<pkt::Epoch>& epochs) {
+  const std::size_t n = time_ps.shape(0);
+  if (kind.shape(0) != n || index.shape(0) != n || value.shape(0) != n)
+    throw std::invalid_argument("time_ps, kind, index and value differ in length");
+  std::vector<pkt::Fault> faults(n);
+  for (std::size_t i = 0; i < n; ++i)
+    faults[i] = {time_ps.data()[i], static_cast<pkt::FaultKind>(kind.data()[i]), index.data()[i],
+                 value.data()[i]};
+  s.write().set_faults(std::move(faults), epochs);
+}
+
+void watch(PyPacketSim& s, std::uint64_t period_ps, const In<std::uint32_t>& link,
+           const In<std::uint32_t>& flow, std::uint32_t trace_limit, std::uint32_t trace_kinds) {
+  s.write().watch({period_ps, copied(link), copied(flow), trace_limit, trace_kinds});
+}
+
+void bind_records(nb::class_<PyPacketSim>& c) {
+  using Py = PyPacketSim;
+  const auto table = [&c](const char* name, nb::dict (*read)(const pkt::Sim&)) {
+    c.def(name, [read](const Py& s) { return read(s.read()); });
+  };
+  table("port_samples", read_port_samples);
+  table("flow_samples", read_flow_samples);
+  table("pauses", read_pauses);
+  table("trace", read_trace);
+  table("port_counters", read_port_counters);
+  table("pause_counters", read_pause_counters);
+  table("flow_counters", read_flow_counters);
+  table("ledger", read_ledger);
+  table("queue_counters", read_queue_counters);
+  table("group_counters", read_group_counters);
+  table("switch_counters", read_switch_counters);
+  table("pipe_counters", read_pipe_counters);
+  c.def_prop_ro("trace_lost", [](const Py& s) { return s.read().record.trace_lost; });
+}
+
 void bind_sim(nb::module_& m) {
   using Py = PyPacketSim;
   nb::class_<Py> c(m, "PacketSim");
@@ -258,12 +314,58 @@ void bind_sim(nb::module_& m) {
       .def("use_switch_config", [](Py& s, std::uint32_t node, std::uint32_t k) { s.write().use_switch_config(node, k); })
       .def("add_nic_config", [](Py& s, const pkt::NicConfig& k) { return s.write().add_nic_config(k); })
       .def("add_pipe", [](Py& s, const pkt::Pipe& p) { return s.write().add_pipe(p); })
+      .def("add_table",
+           [](Py& s, const RouteTable& t, const In<std::uint32_t>& seeds) {
+             return s.write().add_table(&t, copied(seeds));
+           },
+           "table"_a, "seeds"_a, nb::keep_alive<1, 2>())
+      .def("set_faults", &set_faults, "time_ps"_a, "kind"_a, "index"_a, "value"_a,
+           "epochs"_a = std::vector<pkt::Epoch>())
+      .def("watch", &watch, "period_ps"_a, "link"_a, "flow"_a, "trace_limit"_a = 0, "trace_kinds"_a = 0xFFFFFFFFU)
       .def("set_work", [](Py& s, const pkt::FlowInput& f, const pkt::TaskInput& t) { s.write().set_work(f, t); })
       .def("advance", &Py::advance, "until_s"_a = std::numeric_limits<double>::infinity(), "max_events"_a = -1)
+      .def("set_not_ready", [](Py& s, std::uint32_t flow, bool on) { s.write().set_not_ready(flow, on); },
+           "flow"_a, "on"_a)
+      .def("freeze_pipe", [](Py& s, std::uint32_t pipe, bool on) { s.write().freeze_pipe(pipe, on); },
+           "pipe"_a, "on"_a)
+      .def_prop_ro(
+          "failed_flows",
+          [](const Py& s) { return give(std::vector<std::uint32_t>(s.read().failed_flows)); },
+          nb::rv_policy::move)
       .def("audit", [](const Py& s) { s.read().audit(); })
       .def_prop_ro("now_s", [](const Py& s) { return s.read().now() * 1e-12; })
       .def_prop_ro("events", [](const Py& s) { return s.read().events(); })
+      .def_prop_ro(
+          "link_bytes",
+          [](const Py& s) {
+            std::vector<double> out;
+            for (const pkt::Port& p : s.read().ports) out.push_back(static_cast<double>(p.tx_bytes));
+            return give(std::move(out));
+          },
+          nb::rv_policy::move)
+      .def_prop_ro(
+          "flow_sent_bytes",
+          [](const Py& s) {
+            std::vector<double> out;
+            for (const pkt::FlowCounters& f : s.read().record.flows)
+              out.push_back(static_cast<double>(f.sent_bytes));
+            return give(std::move(out));
+          },
+          nb::rv_policy::move)
+      .def_prop_ro("bytes_sent", [](const Py& s) { return s.read().data.sent_bytes; })
+      .def_prop_ro("bytes_delivered", [](const Py& s) { return s.read().data.delivered_bytes; })
+      .def_prop_ro("bytes_dropped",
+                   [](const Py& s) {
+                     std::uint64_t sum = 0;
+                     for (std::uint64_t b : s.read().data.dropped_bytes) sum += b;
+                     return sum;
+                   })
+      .def_prop_ro("bytes_in_flight", [](const Py& s) { return s.read().in_flight().data_bytes; })
+      .def_prop_ro(
+          "cycle", [](const Py& s) { return give(std::vector<std::uint32_t>(s.read().cycle())); },
+          nb::rv_policy::move)
       .def_prop_ro("end", [](const Py& s) { return static_cast<int>(s.read().end()); });
+  bind_records(c);
   times(c, "task_start_s", &pkt::Sim::task_start);
   times(c, "task_finish_s", &pkt::Sim::task_finish);
   times(c, "stream_start_s", &pkt::Sim::stream_start);
@@ -276,8 +378,10 @@ void bind_sim(nb::module_& m) {
 
 void bind_packet(nb::module_& m) {
   bind_inputs(m);
+  bind_epochs(m);
   bind_settings(m);
   bind_sim(m);
+  bind_packet_names(m);
 }
 
 }  // namespace railweave

@@ -304,16 +304,6 @@ void add_entries(LinkDependencies& d, Array<std::int32_t> node, Array<std::int32
   d.add_entries(entries, poll_signals);
 }
 
-void add_paths(LinkDependencies& d, Array<std::int64_t> ptr, Array<std::int32_t> link) {
-  if (ptr.size() == 0 || ptr.data()[0] != 0 ||
-      ptr.data()[ptr.size() - 1] != static_cast<std::int64_t>(link.size()))
-    throw std::invalid_argument("ptr must run from 0 to the number of links listed");
-  for (std::size_t i = 1; i < ptr.size(); ++i)
-    if (ptr.data()[i] < ptr.data()[i - 1]) throw std::invalid_argument("ptr must not fall");
-  const nb::gil_scoped_release free;
-  d.add_paths(static_cast<std::int64_t>(ptr.size()) - 1, ptr.data(), link.data());
-}
-
 nb::tuple shortest_cycle(const LinkDependencies& d, std::int64_t max_steps) {
   LinkDependencies::Cycle cycle;
   {
@@ -333,7 +323,11 @@ void bind_dependencies(nb::module_& m) {
              d.add_next_hops(poll_signals);
            })
       .def("add_entries", &add_entries, "node"_a, "destination"_a, "link"_a)
-      .def("add_paths", &add_paths, "ptr"_a, "link"_a)
+      .def("add_destinations",
+           [](LinkDependencies& d) {
+             const nb::gil_scoped_release free;
+             d.add_destinations(poll_signals);
+           })
       .def("waits", &LinkDependencies::waits, "a"_a, "b"_a)
       .def("watch",
            [](LinkDependencies& d, Array<std::int32_t> cycle) {

@@ -34,7 +34,7 @@ void Solver::freeze(std::int32_t link, double level) {
       const double w = weighted_ ? rows_.weight[i] : 1.0;
       free_[l] -= w * level;
       open_weight_[l] -= w;
-      top_[l] = level;
+      load_.top[l] = level;
       --open_[l];
     }
   }
@@ -43,11 +43,12 @@ void Solver::freeze(std::int32_t link, double level) {
 void Solver::fill_all(Interrupt& interrupt) {
   ++full_solves;
   clear_dirty();
+  stop_pushing();
   ++fill_epoch_;
   fill_heap_.clear();
   for (std::int32_t l = 0; l < links_; ++l) {
     advance(l);
-    top_[l] = 0.0;
+    load_.top[l] = 0.0;
     free_[l] = capacity_[l];
     open_[l] = count_[l];
     if (count_[l] == 0) continue;
@@ -89,18 +90,19 @@ void Solver::fill_all(Interrupt& interrupt) {
 void Solver::rank_all() {
   ranked_ = true;
   unsorted_ = 0;
-  for (std::int32_t l = 0; l < links_; ++l) key_[l] = group_count_[l] > 0 ? level_[l] : top_[l];
+  for (const std::int32_t l : order_) key_[l] = group_count_[l] > 0 ? level_[l] : load_.top[l];
   std::sort(order_.begin(), order_.end(), [this](std::int32_t a, std::int32_t b) {
     return key_[a] != key_[b] ? key_[a] < key_[b] : a < b;
   });
-  for (std::int32_t r = 0; r < links_; ++r) rank_[order_[r]] = r;
+  for (std::size_t r = 0; r < order_.size(); ++r) rank_[order_[r]] = static_cast<std::int32_t>(r);
 }
 
 // The order is nearly right already: insertion sort, unless that turns out to be untrue.
 void Solver::rank_again() {
   unsorted_ = 0;
-  std::int64_t budget = 16 * static_cast<std::int64_t>(links_);
-  for (std::int32_t r = 1; r < links_; ++r) {
+  const auto n = static_cast<std::int32_t>(order_.size());
+  std::int64_t budget = 16 * static_cast<std::int64_t>(n);
+  for (std::int32_t r = 1; r < n; ++r) {
     if (budget < 0) {
       std::stable_sort(order_.begin(), order_.end(),
                        [this](std::int32_t a, std::int32_t b) { return key_[a] < key_[b]; });
@@ -115,7 +117,7 @@ void Solver::rank_again() {
   }
   low_ = links_;
   high_ = -1;
-  for (std::int32_t r = 0; r < links_; ++r) {
+  for (std::int32_t r = 0; r < n; ++r) {
     const std::int32_t l = order_[r];
     rank_[l] = r;
     if ((dirty_[static_cast<std::size_t>(l) >> 6] >> (l & 63) & 1) != 0) {

@@ -1,5 +1,6 @@
 // The incremental solve: visit dirty links from low to high level until none is left.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "flow_solver.hpp"
@@ -12,39 +13,6 @@ constexpr double kSame = 1e-12;
 constexpr double kStill = 1e-14;
 // Quarters of the number of links: so many visits within one solve, then the order is renewed.
 constexpr std::int64_t kResort = 2;
-
-struct Scan {
-  double sum, top;
-};
-
-// The own group is excluded by its level being 0 during the scan. A fixed number of lanes keeps
-// the order of additions, and with it every bit of the sum, the same on every machine.
-template <bool kWeighted>
-Scan scan_slots(const Slot* slot, const double* weights, std::int64_t n, const double* level) {
-  const auto weight = [=](std::int64_t i) {
-    return kWeighted ? weights[i] : static_cast<double>(slot[i].count);
-  };
-  double s0 = 0.0, s1 = 0.0, s2 = 0.0, s3 = 0.0, m0 = 0.0, m1 = 0.0, m2 = 0.0, m3 = 0.0;
-  std::int64_t i = 0;
-  for (; i + 4 <= n; i += 4) {
-    const double a = level[slot[i].group], b = level[slot[i + 1].group];
-    const double c = level[slot[i + 2].group], d = level[slot[i + 3].group];
-    s0 += weight(i) * a;
-    s1 += weight(i + 1) * b;
-    s2 += weight(i + 2) * c;
-    s3 += weight(i + 3) * d;
-    m0 = a > m0 ? a : m0;
-    m1 = b > m1 ? b : m1;
-    m2 = c > m2 ? c : m2;
-    m3 = d > m3 ? d : m3;
-  }
-  for (; i < n; ++i) {
-    const double a = level[slot[i].group];
-    s0 += weight(i) * a;
-    m0 = a > m0 ? a : m0;
-  }
-  return {(s0 + s1) + (s2 + s3), std::max(std::max(m0, m1), std::max(m2, m3))};
-}
 }  // namespace
 
 void Solver::mark(std::int32_t link) {
@@ -66,11 +34,14 @@ std::int32_t Solver::next_dirty() {
     }
     high_ = -1;
     // Whole rows of bits are marked without a look at ranks: some may lie below the sweep.
-    std::uint64_t any = 0;
-    for (const std::uint64_t w : dirty_) any |= w;
-    low_ = any != 0 ? 0 : links_;
-    if (any == 0) return -1;
-    high_ = links_ - 1;
+    low_ = links_;
+    for (std::size_t w = first_word_; w < last_word_; ++w)
+      for (std::uint64_t left = dirty_[w]; left != 0; left &= left - 1) {
+        const std::int32_t rank = rank_[w * 64 + static_cast<std::size_t>(std::countr_zero(left))];
+        low_ = std::min(low_, rank);
+        high_ = std::max(high_, rank);
+      }
+    if (high_ < 0) return -1;
   }
 }
 
@@ -80,14 +51,25 @@ void Solver::clear_dirty() {
   high_ = -1;
 }
 
+// Marks what has to be visited when the link's level has changed: the links that its members
+// cross, but for those that are known to have room.
 void Solver::mark_downstream(std::int32_t link) {
   // Walking reads each crossing of the link to find its own members, then their rows.
-  const std::int64_t walk = count_[link] + 8 * static_cast<std::int64_t>(group_count_[link]);
-  if (use_adjacent_ && walk > static_cast<std::int64_t>(words_)) {
+  const auto reach = static_cast<std::int64_t>(reach_[link].size());
+  const std::int64_t walk = pushing_ ? 4 * reach : count_[link] + 8 * std::int64_t{group_count_[link]};
+  if (use_adjacent_ && walk > static_cast<std::int64_t>(last_word_ - first_word_)) {
     const std::uint64_t* row = adjacent_.data() + static_cast<std::size_t>(link) * words_;
+    const std::uint64_t* heed = heedful_.data();
+    const std::uint64_t any = pushing_ ? 0 : ~std::uint64_t{0};
     std::uint64_t* dirty = dirty_.data();
-    for (std::size_t i = 0, n = words_; i < n; ++i) dirty[i] |= row[i];
-    high_ = links_ - 1;
+    for (std::size_t i = first_word_, n = last_word_; i < n; ++i)
+      dirty[i] |= row[i] & (heed[i] | any);
+    high_ = static_cast<std::int32_t>(order_.size()) - 1;
+    return;
+  }
+  if (pushing_) {
+    for (const Crossed& to : reach_[link])
+      if (remember_ || own_weight_[to.link] > 0.0) mark(to.link);
     return;
   }
   const std::int64_t begin = slice_[link], end = begin + count_[link];
@@ -169,65 +151,68 @@ void Solver::take_faster(std::int32_t link, double level) {
 
 void Solver::set_level(std::int32_t link, double level) {
   advance(link);
+  push(link, level);
   level_[link] = level;
+  mark_downstream(link);
+}
+
+// Takes over what is faster than the link can bear, if anything is. True if the level is found.
+bool Solver::take_over(std::int32_t link, double level) {
+  const double old = level_[link], weight = own_weight_[link];
+  level = water_level(link, level);
+  const std::int32_t before = group_count_[link];
+  take_faster(link, level);
+  const bool took = group_count_[link] != before;
+  if (!took && weight == 0.0) return false;
+  use_[link] = capacity_[link];
+  if (took || std::abs(level - old) > kStill * old) set_level(link, level);
+  return true;
 }
 
 void Solver::visit(std::int32_t link) {
   ++visits;
   if (slots_[link] > 2 * slots_used_[link] + 8) rebuild_slots(link);
-  scanned += slots_[link];
   if (!is_touched_[link]) {
     is_touched_[link] = 1;
     touched_.push_back(link);
   }
   if (count_[link] == 0) {
     use_[link] = 0.0;
+    load_.sum[link] = load_.low[link] = load_.top[link] = 0.0;
     return;
   }
-  const double old = level_[link];
-  level_[link] = 0.0;
-  const Slot* slots = slot_.data() + slice_[link];
-  const Scan scan =
-      weighted_ ? scan_slots<true>(slots, slot_weight_.data() + slice_[link], slots_[link],
-                                   level_.data())
-                : scan_slots<false>(slots, nullptr, slots_[link], level_.data());
-  level_[link] = old;
-  const double weight = own_weight_[link];
-  const double room = capacity_[link] - scan.sum;
-  double level = weight > 0.0 ? room / weight : 0.0;
-  const bool over = weight > 0.0 ? scan.top > level * (1.0 + kSame)
-                                 : scan.sum > capacity_[link] * (1.0 + kSame);
-  top_[link] = scan.top;
-  if (over) {
-    level = water_level(link, level);
-    const std::int32_t before = group_count_[link];
-    take_faster(link, level);
-    const bool took = group_count_[link] != before;
-    if (took || weight > 0.0) {
-      use_[link] = capacity_[link];
-      if (!took && std::abs(level - old) <= kStill * old) return;
-      set_level(link, level);
-      mark_downstream(link);
-      return;
-    }
+  const double old = level_[link], weight = own_weight_[link], capacity = capacity_[link];
+  double level = 0.0;
+  const auto over = [&] {
+    level = weight > 0.0 ? (capacity - load_.sum[link] - load_.low[link]) / weight : 0.0;
+    return weight > 0.0 ? load_.top[link] > level * (1.0 + kSame)
+                        : load_.sum[link] > capacity * (1.0 + kSame);
+  };
+  if (!pushing_ || ++age_[link] > kMostAge) add_up(link);
+  // Nothing may be taken over on the strength of a bound, nor of a sum that is a little off.
+  bool too_much = over();
+  const bool close = weight == 0.0 && load_.sum[link] > capacity * (1.0 - kSame);
+  if (age_[link] > 0 && (too_much || close)) {
+    add_up(link);
+    too_much = over();
   }
-  use_[link] = scan.sum + weight * level;
+  if (too_much && take_over(link, level)) return;
+  use_[link] = load_.of(link) + weight * level;
   if (weight == 0.0 || std::abs(level - old) <= kStill * old) return;
   set_level(link, level);
-  mark_downstream(link);
 }
 
 void Solver::relax(Interrupt& interrupt) {
   // Label correction ends quickly; should ties ever make it wander, filling from scratch is safe.
   const std::int64_t limit = visits + 64 * static_cast<std::int64_t>(links_) + 1024;
-  std::int64_t resort = visits + kResort * links_ / 4;
+  std::int64_t resort = visits + kResort * static_cast<std::int64_t>(order_.size()) / 4;
   for (std::int32_t link = next_dirty(); link >= 0; link = next_dirty()) {
     visit(link);
     interrupt.tick();
     if (visits > resort) {  // many changes at once: levels have moved past one another
       rekey();
       rank_again();
-      resort = visits + kResort * links_ / 4;
+      resort = visits + kResort * static_cast<std::int64_t>(order_.size()) / 4;
     }
     if (visits > limit) {
       fill_all(interrupt);
@@ -237,7 +222,7 @@ void Solver::relax(Interrupt& interrupt) {
 }
 
 void Solver::rekey() {
-  for (const std::int32_t l : touched_) key_[l] = group_count_[l] > 0 ? level_[l] : top_[l];
+  for (const std::int32_t l : touched_) key_[l] = group_count_[l] > 0 ? level_[l] : load_.top[l];
 }
 
 void Solver::settle() {
@@ -247,7 +232,14 @@ void Solver::settle() {
     is_touched_[l] = 0;
     refresh_finish(l);
     if (capacity_[l] > 0.0) peak_[l] = std::max(peak_[l], use_[l] / capacity_[l]);
+    set_watch(l);
   }
+  for (const std::int32_t l : peaking_) {
+    if (own_weight_[l] == 0.0 && capacity_[l] > 0.0)
+      peak_[l] = std::max(peak_[l], load_.of(l) / capacity_[l]);
+    set_watch(l);
+  }
+  peaking_.clear();
   if (remember_) visited_.insert(visited_.end(), touched_.begin(), touched_.end());
   touched_.clear();
 }
@@ -258,7 +250,8 @@ void Solver::solve(double now, Interrupt& interrupt) {
   if (!ranked_ || (changes_ >= 32 && changes_ * 8 >= active_)) {
     fill_all(interrupt);
   } else {
-    if (unsorted_ * 4 >= links_) rank_again();
+    if (unsorted_ * 16 >= static_cast<std::int64_t>(order_.size())) rank_again();
+    choose_way();
     relax(interrupt);
   }
   changes_ = 0;

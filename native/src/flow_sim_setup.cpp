@@ -200,7 +200,7 @@ void Sim::build_solver(const SimInput& in) {
   }
   solver_ = std::make_unique<Solver>(rows.finish(), std::move(capacity));
   if (coupled_.empty()) return;
-  solver_->remember_visited(true);
+  solver_->remember_visited();
   link_coupled_ptr_.assign(static_cast<std::size_t>(links_) + 1, 0);
   for (const auto& c : coupled_)
     for (const std::int32_t l : c->links()) ++link_coupled_ptr_[l + 1];

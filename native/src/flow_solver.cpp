@@ -31,6 +31,11 @@ Solver::Solver(Rows rows, std::vector<double> capacity)
   if (weighted_) slot_weight_.resize(nnz);
   slots_.assign(n, 0);
   slots_used_.assign(n, 0);
+  latest_slot_.assign(n, 0);
+  slot_place_.resize(nnz);
+  for (auto* a : {&load_.sum, &load_.low, &load_.watch, &load_.top}) a->assign(n, 0.0);
+  age_.assign(n, 0);
+  reach_.resize(n + 1);
   slot_of_group_.assign(n + 1, -1);
   crossing_entry_.resize(nnz);
   crossing_var_.resize(nnz);
@@ -40,7 +45,7 @@ Solver::Solver(Rows rows, std::vector<double> capacity)
 
   level_.assign(n + 2, 0.0);
   level_[n] = kEndless;
-  for (auto* a : {&clock_, &since_, &use_, &peak_, &top_, &free_, &open_weight_, &own_weight_})
+  for (auto* a : {&clock_, &since_, &use_, &peak_, &free_, &open_weight_, &own_weight_})
     a->assign(n + 1, 0.0);
   finish_.assign((n / kBlock + 1) * kBlock, kInf);
   block_finish_.assign(n / kBlock + 1, kInf);
@@ -53,11 +58,19 @@ Solver::Solver(Rows rows, std::vector<double> capacity)
   group_.assign(vars, -1);
   frozen_.assign(vars, 0);
   heap_.resize(vars);
-  rank_.resize(n);
-  order_.resize(n);
-  for (std::int32_t l = 0; l < links_; ++l) rank_[l] = order_[l] = l;
+  rank_.assign(n, 0);
+  for (std::int32_t l = 0; l < links_; ++l) {
+    if (slice_[l] == slice_[l + 1]) continue;
+    rank_[l] = static_cast<std::int32_t>(order_.size());
+    order_.push_back(l);
+  }
   words_ = n / 64 + 1;
   dirty_.assign(words_, 0);
+  heedful_.assign(words_, 0);
+  if (!order_.empty()) {  // in order of the links as yet
+    first_word_ = static_cast<std::size_t>(order_.front()) / 64;
+    last_word_ = static_cast<std::size_t>(order_.back()) / 64 + 1;
+  }
   low_ = links_;
   key_.assign(n, 0.0);
   use_adjacent_ = links_ <= kAdjacentLinks;

@@ -32,6 +32,29 @@ struct Slot {
   std::int32_t group, count;
 };
 
+// What the members of other groups put on each link, kept up by every change of their rates. The
+// sum is in two parts, so that millions of changes leave no rounding behind.
+struct Loads {
+  std::vector<double> sum, low;
+  std::vector<double> watch;  // an unsaturated link need not be visited up to here
+  std::vector<double> top;    // no crossing is faster than this
+
+  // Keeps in the second part what rounding takes from the first (Dekker; exact where the sum is
+  // the larger of the two, next to exact otherwise).
+  void add(std::int32_t link, double more) {
+    const double before = sum[link], after = before + more;
+    low[link] += more - (after - before);
+    sum[link] = after;
+  }
+  double of(std::int32_t link) const { return sum[link] + low[link]; }
+};
+
+// A link that members of a group cross, by one of its slots, and the weight of those crossings.
+struct Crossed {
+  std::int32_t link, slot;
+  double weight;
+};
+
 class Solver {
  public:
   Solver(Rows rows, std::vector<double> capacity);
@@ -62,8 +85,8 @@ class Solver {
   // Links visited by solves since the last call of forget_visited().
   const std::vector<std::int32_t>& visited() const { return visited_; }
   void forget_visited() { visited_.clear(); }
-  void remember_visited(bool on) { remember_ = on; }
-  double use(std::int32_t link) const { return use_[link]; }
+  // With it, links are visited whenever a rate on them changes, whether it matters or not.
+  void remember_visited();
   double capacity(std::int32_t link) const { return capacity_[link]; }
   const std::vector<double>& peak() const { return peak_; }
   const Rows& rows() const { return rows_; }
@@ -88,10 +111,23 @@ class Solver {
   void leave_slot(std::int32_t link, std::int64_t entry, double weight);
   void set_adjacent(std::int32_t group, std::int32_t link, bool on);
   void rebuild_slots(std::int32_t link);
+  void set_own_weight(std::int32_t link, double weight);
+
+  void enter_reach(std::int32_t link, std::int32_t slot);
+  void leave_reach(std::int32_t link, std::int32_t slot);
+  void update_reach(std::int32_t link, std::int32_t slot);
+  void start_pushing();
+  void stop_pushing();
+  void choose_way();
+  void add_load(std::int32_t link, std::int32_t group, double weight);
+  void add_up(std::int32_t link);
+  void push(std::int32_t group, double level);
+  void set_watch(std::int32_t link);
 
   void relax(Interrupt& interrupt);
   void visit(std::int32_t link);
   void set_level(std::int32_t link, double level);
+  bool take_over(std::int32_t link, double level);
   double water_level(std::int32_t link, double start) const;
   void take_faster(std::int32_t link, double level);
   void mark_downstream(std::int32_t link);
@@ -121,9 +157,17 @@ class Solver {
 
   // What a visit reads: the crossings of a link summed by group, one slot a group. Slots keep
   // their place (freed ones have weight 0 and a group of level 0) and live in the link's slice.
-  std::vector<std::int32_t> slots_, slots_used_;
+  std::vector<std::int32_t> slots_, slots_used_, latest_slot_;
   std::vector<Slot> slot_;
   std::vector<double> slot_weight_, own_weight_;  // slot_weight_ only if some weight is not 1
+  Loads load_;
+  static constexpr std::int32_t kMostAge = 64;
+  std::vector<std::int32_t> peaking_;             // unsaturated, fuller than ever before
+  std::vector<std::int32_t> age_;                 // visits since the load was added up afresh
+  std::vector<std::vector<Crossed>> reach_;       // by group: what its members cross, but its own
+  bool pushing_ = false;                          // loads and reaches are being kept up
+  std::int64_t pulled_ = 0;                       // slots read for want of that
+  std::vector<std::int32_t> slot_place_;          // slot -> its place in the group's reach
 
   // Groups, one a link; index links_ holds variables not placed yet, at an endless level.
   std::vector<double> level_, clock_, since_, finish_, use_, peak_;
@@ -135,12 +179,12 @@ class Solver {
   // Dirty links, one bit each; `order_` lists links by level, `rank_` is its inverse. A sweep
   // goes up the order between the lowest and the highest rank marked.
   std::vector<std::int32_t> rank_, order_;
-  std::vector<std::uint64_t> dirty_;
+  std::vector<std::uint64_t> dirty_, heedful_;  // heedful: to be visited at any change
   std::int32_t low_ = 0, high_ = -1;
   std::vector<std::uint64_t> adjacent_;      // group x link bits: what its members cross
-  std::size_t words_ = 0;
+  std::size_t words_ = 0, first_word_ = 0, last_word_ = 0;  // of links that somebody crosses
   bool use_adjacent_ = false;
-  std::vector<double> key_, top_;            // what a link is ranked by; fastest rate crossing it
+  std::vector<double> key_;                  // what a link is ranked by
   std::int64_t unsorted_ = 0;
   bool ranked_ = false;
 

@@ -1,4 +1,5 @@
-// The count of every byte, and the search for a deadlock.
+// The count of every byte: what was sent is delivered, dropped or under way, buffers hold what
+// their counters say, and no credit is lost. Holds between any two events.
 #include <stdexcept>
 #include <string>
 
@@ -37,9 +38,87 @@ void Sim::audit() const {
   check(replies, f.reply_packets, f.reply_bytes, "replies");
   if (pool_.live() != f.data_packets + f.reply_packets)
     throw std::runtime_error("packets are alive that are in no queue and on no wire");
+  audit_queues();
+  audit_buffers();
+  if (has_credits_) audit_credits();
 }
 
-bool Sim::find_cycle() { return false; }
-bool Sim::check_progress() { return false; }
+namespace {
+[[noreturn]] void astray(const char* what, std::size_t place, std::uint64_t counted, std::uint64_t kept) {
+  throw std::runtime_error(std::string(what) + " " + std::to_string(place) + ": " +
+                           std::to_string(counted) + " counted, " + std::to_string(kept) + " kept");
+}
+}  // namespace
+
+void Sim::audit_queues() const {
+  for (std::size_t i = 0; i < queues.size(); ++i) {
+    const Queue& q = queues[i];
+    const Port& p = ports[i % n_links_];
+    std::uint64_t bytes = 0, cells = 0;
+    for (std::uint32_t k = 0, id = q.head; k < q.packets; ++k, id = pool_[id].next) {
+      bytes += pool_[id].size;
+      cells += pool_[id].cells;
+    }
+    if (bytes != q.bytes) astray("bytes of queue", i, bytes, q.bytes);
+    if (p.source_switch != kNone && cells != q.cells) astray("cells of queue", i, cells, q.cells);
+    const bool waits = q.packets != 0 || ring_head_[i] != kNone;
+    if (waits != (((p.nonempty >> (i / n_links_)) & 1) != 0))
+      astray("packets of a port that seems empty, or the reverse, at queue", i, q.packets, waits);
+  }
+}
+
+// Ingress groups hold the packets that came over their link; the pools hold the groups.
+void Sim::audit_buffers() const {
+  std::vector<std::uint64_t> cells(groups.size(), 0);
+  for (std::size_t i = 0; i < queues.size(); ++i) {
+    if (ports[i % n_links_].source_switch == kNone) continue;
+    for (std::uint32_t k = 0, id = queues[i].head; k < queues[i].packets; ++k, id = pool_[id].next)
+      cells[at(pool_[id].in_link, pool_[id].local)] += pool_[id].cells;
+  }
+  std::vector<std::uint64_t> shared(switches.size(), 0), headroom(switches.size(), 0);
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    const Group& g = groups[i];
+    if (cells[i] != std::uint64_t{g.cells} + g.headroom_cells)
+      astray("cells of group", i, cells[i], std::uint64_t{g.cells} + g.headroom_cells);
+    const std::uint32_t head = ports[i % n_links_].head_switch;
+    if (head == kNone) continue;
+    const std::uint32_t own = config(switches[head]).reserved_cells;
+    shared[head] += g.cells > own ? g.cells - own : 0;
+    headroom[head] += g.headroom_cells;
+  }
+  for (std::size_t s = 0; s < switches.size(); ++s) {
+    if (shared[s] != switches[s].shared_used)
+      astray("shared cells of switch", s, shared[s], switches[s].shared_used);
+    if (headroom[s] != switches[s].headroom_used)
+      astray("headroom cells of switch", s, headroom[s], switches[s].headroom_used);
+  }
+}
+
+// A lane's buffer is free at the sender, on the wire, occupied, or on its way back as credit.
+void Sim::audit_credits() const {
+  std::vector<std::uint64_t> used(groups.size(), 0);
+  for (std::size_t i = 0; i < queues.size(); ++i) {
+    if (ports[i % n_links_].source_switch == kNone) continue;
+    for (std::uint32_t k = 0, id = queues[i].head; k < queues[i].packets; ++k, id = pool_[id].next)
+      used[at(pool_[id].in_link, pool_[id].priority)] += pool_[id].size;
+  }
+  wheel_.each([&](const Event& e) {
+    if (static_cast<Ev>(e.tag & 0xFF) != Ev::arrive) return;
+    used[at(pool_[e.arg].in_link, pool_[e.arg].priority)] += pool_[e.arg].size;
+  });
+  for (const HeldCredits& h : held_credits_)
+    for (std::size_t i = h.first; i < h.queue.size(); ++i)
+      used[at(h.queue[i].link, h.queue[i].lane)] += h.queue[i].bytes;
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    const std::uint32_t whole = links_.credit_bytes[i % n_links_];
+    if (whole == 0) continue;
+    std::uint64_t owed = 0;
+    const CreditLane& c = credit_lanes_[i];
+    for (std::size_t k = c.first; k < c.way.size(); ++k) owed += c.way[k].bytes;
+    if (owed != groups[i].owed_bytes) astray("credits on their way of lane", i, owed, groups[i].owed_bytes);
+    if (credit_[i] + used[i] + owed != whole)
+      astray("credits of lane", i, credit_[i] + used[i] + owed, whole);
+  }
+}
 
 }  // namespace railweave::pkt

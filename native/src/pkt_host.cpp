@@ -12,10 +12,15 @@ std::uint32_t Sim::packet_bytes(const Sender& s, std::uint32_t psn) const {
 
 bool Sim::may_send(const Sender& s) const {
   if (s.flags & (kFailed | kHeld)) return false;
-  if (s.next >= s.posted || s.next >= s.granted) return false;
+  if ((s.next >= s.posted || s.next >= s.granted) && !(s.flags & kResend)) return false;
+  // With a full window it still sends if nothing that is out calls for an answer.
+  return !window_full(s) || s.asked <= s.acked;
+}
+
+bool Sim::window_full(const Sender& s) const {
   const double window =
       std::min(cc[&s - senders.data()].window_bytes, nic(s).max_in_flight_bytes);
-  return s.in_flight_bytes == 0 || s.in_flight_bytes + s.full_bytes <= window;
+  return s.in_flight_bytes != 0 && s.in_flight_bytes + s.full_bytes > window;
 }
 
 void Sim::ring_push(std::uint32_t port, int priority, std::uint32_t flow) {
@@ -32,7 +37,7 @@ void Sim::ring_push(std::uint32_t port, int priority, std::uint32_t flow) {
 // The flow may have become able to send: lines it up at its port, now or when its pacing allows.
 void Sim::wake(std::uint32_t flow) {
   Sender& s = senders[flow];
-  if ((s.flags & kInRing) || !may_send(s)) return;
+  if ((s.flags & (kInRing | kInPipe)) || !may_send(s)) return;
   if (s.next_ps > now_) {
     if (timed_at_[flow] <= s.next_ps) return;
     timed_at_[flow] = s.next_ps;
@@ -50,7 +55,7 @@ bool Sim::send_from(std::uint32_t port, int priority) {
   Sender& s = senders[flow];
   Port& p = ports[port];
   if (s.port == port && may_send(s) && (p.flags & kCareful) &&
-      !has_credit(port, priority, packet_bytes(s, s.next)))
+      !has_credit(port, priority, packet_bytes(s, next_psn(s))))
     return false;  // stays first in line
   ring_head_[i] = s.ring_next;
   s.flags &= static_cast<std::uint8_t>(~kInRing);
@@ -62,12 +67,15 @@ bool Sim::send_from(std::uint32_t port, int priority) {
   }
   if (!may_send(s)) return false;
   if (s.tx_pipe != kNone && pipes[s.tx_pipe].busy_ps > now_) {
-    s.next_ps = std::max(s.next_ps, pipes[s.tx_pipe].busy_ps);
-    wake(flow);
+    line_up(flow);
     return false;
   }
   send_packet(flow, port);
   if ((s.flags & kInRing) || !may_send(s)) return true;
+  if (s.tx_pipe != kNone && pipes[s.tx_pipe].busy_ps > p.busy_ps && s.next_ps <= p.busy_ps) {
+    line_up(flow);
+    return true;
+  }
   if (s.next_ps > now_ && s.next_ps > p.busy_ps) wake(flow);
   else ring_push(port, priority, flow);
   return true;
@@ -78,10 +86,11 @@ void Sim::send_packet(std::uint32_t flow, std::uint32_t port) {
   const NicConfig& n = nic(s);
   const std::uint32_t id = pool_.take();
   Packet& k = pool_[id];
+  const bool again = (s.flags & kResend) != 0;
   k.sent_ps = now_;
   k.flow = flow;
-  k.psn = s.next;
-  k.size = packet_bytes(s, s.next);
+  k.psn = again ? take_hole(flow) : s.next++;
+  k.size = packet_bytes(s, k.psn);
   k.kind = Kind::data;
   k.priority = k.local = n.data_priority;
   k.flags = n.ecn_capable ? kEcnCapable : 0;
@@ -90,23 +99,30 @@ void Sim::send_packet(std::uint32_t flow, std::uint32_t port) {
   k.pos = s.path + 1;
   if (needs_telemetry(n.cc.kind)) k.telemetry = take_telemetry();
   if (s.choice != Choice::path) choose_entropy(flow, k);
-  ++s.next;
   s.in_flight_bytes += k.size;
+  const std::uint32_t after = k.psn + 1;
   if (k.psn == s.reached) {
-    s.reached = s.next;
+    s.reached = after;
   } else {
     k.flags |= kAgain;
     ++record.flows[flow].retransmitted;
     record.note(now_, Trace::retransmit, k.priority, port, flow, k.psn);
   }
-  const bool message_ends = s.next == s.message_end ||
-                            (s.next < s.reached && s.next % s.packets_a_message == 0);
-  if (message_ends || s.next % n.ack_every == 0 || !may_send(s)) k.flags |= kAskAck;
+  const bool message_ends =
+      after == s.message_end || (after < s.reached && after % s.packets_a_message == 0);
+  if (again || message_ends || after % n.ack_every == 0 || after == s.granted ||
+      window_full(s)) {
+    k.flags |= kAskAck;
+    s.asked = std::max(s.asked, after);
+  }
   ++record.flows[flow].sent;
+  record.flows[flow].sent_bytes += k.size;
   ++data.sent_packets;
   data.sent_bytes += k.size;
-  cc_on_sent(n.cc, cc_path_[flow], cc[flow], now_, k.size);
-  if (cc[flow].timer_ps < cc_timer_at_[flow]) after_cc(flow);
+  if (counts_sent(n.cc.kind)) {
+    cc_on_sent(n.cc, cc_path_[flow], cc[flow], now_, k.size);
+    if (cc[flow].timer_ps < cc_timer_at_[flow]) after_cc(flow);
+  }
   if (s.pace_ps != 0) {
     const Ps pace = k.size == s.full_bytes
                         ? s.pace_ps
@@ -114,18 +130,25 @@ void Sim::send_packet(std::uint32_t flow, std::uint32_t port) {
     const Ps lag = now_ > pace ? now_ - pace : 0;
     s.next_ps = std::max(s.next_ps, lag) + pace;
   }
-  if (s.tx_pipe != kNone) {
+  if (s.tx_pipe != kNone) {  // the adapter has read one packet ahead
     Pipe& pipe = pipes[s.tx_pipe];
-    pipe.busy_ps = std::max(pipe.busy_ps, now_) + std::uint64_t{k.size} * pipe.num / pipe.den;
+    const Ps one = std::uint64_t{k.size} * pipe.num / pipe.den;
+    pipe.busy_ps = std::max(pipe.busy_ps, now_ > one ? now_ - one : 0) + one;
     pipe.bytes += k.size;
   }
   arm_retry(flow);
+  const bool last = after == s.message_end && after == s.reached && !again;
   transmit(port, id);
-  if (s.next == s.message_end && s.next == s.reached) {
-    s.message_end += s.packets_a_message;
-    ++messages_sent_[flow];
-    chunk_sent(s.stream);
-  }
+  if (!last) return;
+  s.message_end += s.packets_a_message;
+  if (waits_for_sent_[s.stream]) wheel_.push(ports[port].busy_ps, tag(Ev::sent), flow);
+  else on_sent(flow);
+}
+
+// The last byte of a message has left.
+void Sim::on_sent(std::uint32_t flow) {
+  ++messages_sent_[flow];
+  chunk_sent(senders[flow].stream);
 }
 
 std::uint32_t Sim::take_telemetry() {

@@ -41,7 +41,10 @@ bool Sim::loop(Ps until, std::int64_t max_events, flow::Interrupt& interrupt) {
           wake(e.arg);
         }
         break;
-      case Ev::pause: on_pause(e.arg, static_cast<int>(detail & 7), (detail & 8) != 0); break;
+      case Ev::pause:
+        if (detail >> 4 == flaps_[e.arg])  // else the link went down while it was on its way
+          on_pause(e.arg, static_cast<int>(detail & 7), (detail & 8) != 0);
+        break;
       case Ev::cc_timer: on_cc_timer(e.arg); break;
       case Ev::retry: on_retry(e.arg); break;
       case Ev::complete: on_complete(e.arg); break;
@@ -56,6 +59,7 @@ bool Sim::loop(Ps until, std::int64_t max_events, flow::Interrupt& interrupt) {
       case Ev::grant: on_grant_due(e.arg); break;
       case Ev::post: post(e.arg); break;
       case Ev::local: on_local(e.arg); break;
+      case Ev::sent: on_sent(e.arg); break;
       case Ev::progress:
         if (check_progress()) return true;
         break;
@@ -156,6 +160,7 @@ bool Sim::admit(Switch& sw, const SwitchConfig& c, const Packet& p, const Queue&
   g.headroom_cells += n;
   g.peak_headroom = std::max(g.peak_headroom, g.headroom_cells);
   sw.headroom_used += n;
+  sw.peak_headroom = std::max(sw.peak_headroom, sw.headroom_used);
   if (!g.xoff && ((links_.pause_mask[p.in_link] >> p.local) & 1)) {
     g.xoff = 1;
     send_pause(p.in_link, p.local, true);
@@ -203,6 +208,9 @@ void Sim::mark(const SwitchConfig& c, Queue& q, Packet& p) {
   }
   p.flags |= kMarked;
   ++q.marked;
+  if (record.watched.trace_limit != 0)
+    record.note(now_, Trace::mark, p.local, static_cast<std::uint32_t>((&q - queues.data()) % n_links_),
+                p.flow, p.psn);
 }
 
 // Cuts the payload off a packet that does not fit; its header goes on ahead of the data.
@@ -342,9 +350,14 @@ void Sim::transmit(std::uint32_t port, std::uint32_t packet) {
   p.tx_bytes += k.size;
   ++p.tx_packets;
   k.in_link = port;
-  if (p.flags & (kDown | kLossy)) {
-    if (p.flags & kDown) return drop(packet, Drop::link_down, port);
-    if (loss_random_.next32() < loss_[port]) return drop(packet, Drop::corrupt, port);
+  if (p.flags & (kDown | kLossy | kCareful)) {
+    if (has_credits_) take_credit(port, k.priority, k.size);
+    if (p.flags & kDown) {
+      p.tx_bytes -= k.size;
+      --p.tx_packets;
+      return drop(packet, Drop::link_down, port);
+    }
+    if ((p.flags & kLossy) && loss_random_.next32() < loss_[port]) return drop(packet, Drop::corrupt, port);
   }
   if (k.telemetry != kNone) stamp(k, p, port);
   Ps reach = wire;
@@ -371,6 +384,7 @@ void Sim::stamp(Packet& k, const Port& p, std::uint32_t port) {
 void Sim::free_packet(std::uint32_t packet) {
   Packet& k = pool_[packet];
   if (k.telemetry != kNone) telemetry_free_.push_back(k.telemetry);
+  if (has_credits_) credit_of_freed(k);
   pool_.give(packet);
 }
 

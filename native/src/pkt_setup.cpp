@@ -1,6 +1,7 @@
 // From the input arrays to the state of a run.
 #include <algorithm>
 #include <stdexcept>
+#include <string>
 
 #include "pkt_sim.hpp"
 
@@ -27,6 +28,7 @@ Sim::Sim(std::uint32_t n_nodes, std::vector<std::uint8_t> is_switch, LinkInput l
   groups.resize(static_cast<std::size_t>(n_links_) * kPriorities, Group{});
   record.ports.resize(n_links_);
   loss_.resize(n_links_, 0);
+  flaps_.resize(n_links_, 0);
   ring_head_.assign(queues.size(), kNone);
   ring_tail_.assign(queues.size(), kNone);
   for (std::uint32_t l = 0; l < n_links_; ++l) {
@@ -59,12 +61,21 @@ Sim::Sim(std::uint32_t n_nodes, std::vector<std::uint8_t> is_switch, LinkInput l
 std::uint32_t Sim::add_switch_config(const SwitchConfig& c) {
   if (c.cell_bytes == 0) throw std::invalid_argument("cell_bytes must be at least 1");
   configs_.push_back(c);
+  if (c.credits) {  // the sender's credits say what fits, so admission never refuses or pauses
+    if (c.trimming) throw std::invalid_argument("a switch with credits cannot trim: it never drops");
+    for (int i = 0; i < kPriorities; ++i)
+      if (c.priority_map[i] != i)
+        throw std::invalid_argument("a switch with credits needs the identity as priority_map");
+    configs_.back().lossless = 0xFF;
+    configs_.back().reserved_cells = kNone / 2;
+  }
   return static_cast<std::uint32_t>(configs_.size() - 1);
 }
 
 void Sim::use_switch_config(std::uint32_t node, std::uint32_t number) {
   const std::uint32_t s = node < n_nodes_ ? node_switch_[node] : kNone;
   if (s == kNone) throw std::invalid_argument("settings for a node that is no switch");
+  if (number >= configs_.size()) throw std::invalid_argument("there are no such settings");
   switches[s].config = number;
 }
 
@@ -81,9 +92,13 @@ std::uint32_t Sim::add_pipe(const Pipe& p) {
 }
 
 std::uint32_t Sim::add_table(const RouteTable* table, std::vector<std::uint32_t> seeds) {
+  if (static_cast<std::uint32_t>(table->n_nodes()) != n_nodes_ || table->n_links() != n_links_)
+    throw std::invalid_argument("a routing table of another network");
+  if (seeds.size() != n_nodes_) throw std::invalid_argument("seeds must have an entry for each node");
   Table t{table, {}};
   for (std::uint32_t seed : seeds) t.devices.push_back(device_hash(HashFunction::crc32, kAllFields, seed));
   tables_.push_back(std::move(t));
+  table_now_.push_back(static_cast<std::uint32_t>(table_now_.size()));
   return static_cast<std::uint32_t>(tables_.size() - 1);
 }
 
@@ -101,6 +116,7 @@ void Sim::set_work(FlowInput flows, TaskInput tasks) {
   timed_at_.assign(n, kNever);
   retry_armed_.assign(n, 0);
   retries_used_.assign(n, 0);
+  rnr_used_.assign(n, 0);
   messages_sent_.assign(n, 0);
   flow_finish.assign(n, kNever);
   for (std::size_t f = 0; f < n; ++f) {
@@ -128,6 +144,7 @@ void Sim::set_work(FlowInput flows, TaskInput tasks) {
   }
   set_ways();
   set_graph();
+  check_choices();
 }
 
 // Lays out the way of each flow and of its replies: the same links backwards.
@@ -144,6 +161,7 @@ void Sim::set_ways() {
     for (std::uint64_t i = last; i-- > first;) path_.push_back(flows_.path_link[i] ^ 1U);
     path_.push_back(kDeliver);
     senders[f].port = flows_.path_link[first];
+    cc_path_[f].hops = static_cast<int>(last - first) - 1;
     receivers[f].node = links_.target[flows_.path_link[last - 1]];
   }
 }
@@ -190,6 +208,18 @@ void Sim::set_graph() {
   for (std::uint32_t s = 0; s < streams; ++s)
     for (std::uint64_t i = tasks_.pred_ptr[s]; i < tasks_.pred_ptr[s + 1]; ++i)
       stream_succ_[fill[tasks_.pred_stream[i]]++] = s;
+  waits_for_sent_.assign(streams, 0);
+  for (std::size_t s = 0; s < streams; ++s) {
+    const std::uint32_t t = stream_task_[s];
+    bool waits = tasks_.rounds[t] > 1;
+    for (std::uint64_t i = succ_ptr_[t]; i < succ_ptr_[t + 1]; ++i) waits = waits || succ_kind_[i] == 1;
+    waits_for_sent_[s] = waits;
+  }
+  for (std::size_t f = 0; f < senders.size(); ++f) {
+    const std::uint64_t rounds = tasks_.rounds[stream_task_[senders[f].stream]];
+    if (rounds * senders[f].packets_a_message >= kNone)
+      throw std::invalid_argument("flow " + std::to_string(f) + " would send 2^32 packets or more");
+  }
   message_first.assign(streams + 1, 0);
   for (std::size_t s = 0; s < streams; ++s)
     message_first[s + 1] = message_first[s] + tasks_.rounds[stream_task_[s]];
@@ -203,10 +233,12 @@ void Sim::set_graph() {
 void Sim::set_faults(std::vector<Fault> faults, std::vector<Epoch> epochs) {
   faults_ = std::move(faults);
   epochs_ = std::move(epochs);
+  check_faults();
 }
 
 // Slots of the event wheel so short that a few events fall into each.
 void Sim::begin_run() {
+  check_faults();  // again: settings may have been given after them
   begun_ = true;
   double hosts = 0;
   for (const Port& p : ports) hosts += (p.flags & kFromHost) ? 1 : 0;
@@ -217,7 +249,12 @@ void Sim::begin_run() {
     if (node_switch_[v] != kNone) use_config(v);
   for (std::uint32_t i = 0; i < faults_.size(); ++i)
     wheel_.push(faults_[i].time_ps, tag(Ev::fault), i);
-  if (record.watched.period_ps != 0) wheel_.push(0, tag(Ev::sample), 0);
+  set_credits();
+  if (options_.stuck_ps != 0) wheel_.push(options_.stuck_ps, tag(Ev::progress), 0);
+  if (record.watched.period_ps != 0) {
+    wheel_.push(0, tag(Ev::sample), 0);
+    ++idle_events_;
+  }
   start_tasks();
 }
 
@@ -228,7 +265,10 @@ bool Sim::advance(Ps until, std::int64_t max_events, flow::Interrupt& interrupt)
     end_ = End::finished;
     return true;
   }
-  return loop(until, max_events, interrupt);
+  const bool over = loop(until, max_events, interrupt);
+  if (over && end_ == End::finished && !failed_flows.empty()) end_ = End::failed;
+  if (over) audit();
+  return over;
 }
 
 std::uint64_t Sim::data_hops() const {

@@ -24,6 +24,7 @@
 
 #include "flow_interrupt.hpp"
 #include "pkt_record.hpp"
+#include "pkt_repeat.hpp"
 #include "pkt_types.hpp"
 #include "pkt_wheel.hpp"
 #include "route_hash.hpp"
@@ -51,9 +52,11 @@ enum class Ev : std::uint8_t {
   progress,  // has anything moved lately?
   post,      // arg flow: a message is at its adapter
   local,     // arg stream: a chunk that needs no link is there
+  sent,      // arg flow: the last byte of a message has left
 };
 inline constexpr std::uint32_t kDeliver = 0xFFFFFFU;  // details of `arrive`
 inline constexpr std::uint32_t kChoose = 0xFFFFFEU;
+inline constexpr std::uint32_t kFlapMask = 0xFFFFF;  // details of `pause`: flaps of the link << 4
 inline std::uint32_t tag(Ev kind, std::uint32_t detail = 0) {
   return static_cast<std::uint32_t>(kind) | detail << 8;
 }
@@ -138,6 +141,8 @@ enum class FaultKind : std::uint8_t {
   nic_config,     // index: flow, value: number of the settings
   not_ready,      // index: flow, value 1: no receive is posted, 0: posted
   chunk_delay,    // index: stream, value: picoseconds
+  flush,          // index: node, all that waits in its queues is lost (a reboot)
+  kinds
 };
 struct Fault {
   Ps time_ps;
@@ -146,11 +151,12 @@ struct Fault {
   std::uint64_t value;
 };
 
-// What a reroute replaces: flows and their new paths.
+// What a reroute replaces: flows and their new paths; tables by which paths are chosen on the way.
 struct Epoch {
   std::vector<std::uint32_t> flow;
   std::vector<std::uint64_t> path_ptr;
   std::vector<std::uint32_t> path_link;
+  std::vector<std::uint32_t> table_from, table_to;  // flows given the one now use the other
 };
 
 struct Options {
@@ -160,7 +166,7 @@ struct Options {
   Ps stuck_ps = 0;                // nothing moved for so long and ports are paused: deadlock
 };
 
-enum class End : std::uint8_t { running, finished, stuck, deadlock };
+enum class End : std::uint8_t { running, finished, stuck, deadlock, failed };
 
 class Sim {
  public:
@@ -185,6 +191,8 @@ class Sim {
   std::uint64_t data_hops() const;
   const std::vector<std::uint32_t>& cycle() const { return cycle_; }
 
+  const SwitchConfig& config_of(std::uint32_t sw) const { return config(switches[sw]); }
+
   // What the binding reads.
   std::vector<Port> ports;
   std::vector<Queue> queues;   // [priority][link]
@@ -202,8 +210,14 @@ class Sim {
   struct Flight {
     std::uint64_t data_packets = 0, data_bytes = 0, reply_packets = 0, reply_bytes = 0;
   };
+  std::vector<std::uint32_t> failed_flows;  // in the order of their failing
+  void set_not_ready(std::uint32_t flow, bool on);
+  void freeze_pipe(std::uint32_t pipe, bool on);
   Flight in_flight() const;   // counted from queues and wires
   void audit() const;         // throws std::runtime_error if bytes went astray
+  // Times so far, what is still in force included.
+  Ps paused_ps(std::uint32_t port, int priority) const;
+  Ps wait_ps(std::uint32_t port, int lane) const;
 
  private:
   friend class Audit;
@@ -241,10 +255,25 @@ class Sim {
   void give_credit(std::uint32_t link, int priority, std::uint32_t bytes);
   void on_credit(std::uint32_t port, int priority);
   bool has_credit(std::uint32_t port, int priority, std::uint32_t bytes);
+  void resume(std::uint32_t port, int priority);
+
+  // pkt_watchdog.cpp
+  void watch_pause(std::uint32_t port, int priority, bool on);
+  void drop_queue(std::uint32_t port, int priority, Drop why);
+  void refresh_careful(std::uint32_t port);
+
+  // pkt_credit.cpp
+  void set_credits();
+  void take_credit(std::uint32_t port, int lane, std::uint32_t bytes);
+  void collect_credit(std::uint32_t port, int lane);
+  void credit_of_freed(const Packet& k);
+  void on_held_credit(std::uint32_t pipe);
+  void thaw_credits(std::uint32_t pipe);  // the pipe goes on
 
   // pkt_host.cpp
   void wake(std::uint32_t flow);  // has something to send, perhaps
   bool may_send(const Sender& s) const;
+  bool window_full(const Sender& s) const;
   bool send_from(std::uint32_t port, int priority);  // the next flow of its ring sends a packet
   void ring_push(std::uint32_t port, int priority, std::uint32_t flow);
   void begin(std::uint32_t flow);
@@ -268,13 +297,52 @@ class Sim {
   void on_trimmed(std::uint32_t packet);
   void request_grant(std::uint32_t flow);
   void on_grant_due(std::uint32_t node);
-  void on_request(std::uint32_t packet);
+  void on_request(std::uint32_t flow, const Packet& p);
+  bool refuse(std::uint32_t packet, Receiver& r, const NicConfig& n);
+  std::uint32_t answer(std::uint32_t flow, Kind kind, Packet& p);
+
+  // pkt_pipe.cpp
+  void land(std::uint32_t flow, Receiver& r, Ps done);
+  void hold_landings(std::uint32_t pipe);                // it is stuck or changes its speed
+  void go_on_landings(std::uint32_t pipe);
+  void line_up(std::uint32_t flow);
+  void free_tx(std::uint32_t pipe);
+
+  // pkt_repeat.cpp
+  Holes& holes_of(std::uint32_t flow);
+  std::uint64_t bytes_between(const Sender& s, std::uint32_t from, std::uint32_t to) const;
+  std::uint64_t forget_arrived(std::uint32_t flow, std::uint32_t from, std::uint32_t to);
+  std::uint64_t note_arrived(std::uint32_t flow, std::uint32_t psn);
+  void find_lost(std::uint32_t flow, Ps answered_sent_ps);
+  void lose(std::uint32_t flow, std::uint32_t psn);
+  void lose_all(std::uint32_t flow);
+  void tidy_queue(Sender& s, Holes& h);
+  std::uint32_t take_hole(std::uint32_t flow);
+  std::uint32_t next_psn(const Sender& s) const;
+  void on_early(std::uint32_t packet, Receiver& r);
+  void take_early(Receiver& r);
+
+  // pkt_grant.cpp
+  void send_request(std::uint32_t flow, bool again);
+  void send_grant(std::uint32_t flow);
+  void granted_arrived(std::uint32_t flow, std::uint32_t from, std::uint32_t to);
+  void give_up_grants(std::uint32_t flow);
+
+  // pkt_fail.cpp
+  void limit_streams(std::uint32_t task);
+  void strand(std::uint32_t task);
+  void ended_short(std::uint32_t stream);
   void on_rx_xon(std::uint32_t pipe);
 
   // pkt_reply.cpp
   void on_reply(std::uint32_t packet);
   void on_ack(std::uint32_t flow, Packet& p);
+  void take_ack(std::uint32_t flow, Packet& p);
   void on_nak(std::uint32_t flow, Packet& p);
+  void on_rnr(std::uint32_t flow, const Packet& p);
+  void on_sent(std::uint32_t flow);
+  void set_deadline(std::uint32_t flow);
+  std::uint64_t settle(std::uint32_t flow, std::uint32_t psn);
   void go_back(std::uint32_t flow, std::uint32_t psn, bool timeout);
   double flight_of(const Sender& s) const;
   void arm_retry(std::uint32_t flow);
@@ -303,17 +371,44 @@ class Sim {
   // pkt_choice.cpp
   std::uint32_t choose_link(std::uint32_t packet, std::uint32_t node);
   void choose_entropy(std::uint32_t flow, Packet& k);
+  void recycle(std::uint32_t flow, const Packet& ack);
+  void check_choices();
+  Ps drain_ps(std::uint32_t port, int priority) const;
+  struct Ways;
+  void find_shortest(const Ways& ways, int priority);
 
   // pkt_fault.cpp
   void on_fault(const Fault& f);
+  void check_fault(const Fault& f) const;
+  void check_config(std::uint32_t node, std::uint64_t number) const;
+  void check_epoch(const Epoch& e) const;
+  void check_faults() const;
+  void take_down(std::uint32_t link);
+  void bring_up(std::uint32_t link);
+  void forget_pauses(std::uint32_t link);
+  void flush(std::uint32_t node);
+  void reroute(const Epoch& e);
+  void leave_ring(std::uint32_t flow);
+  void set_frozen(std::uint32_t pipe, bool frozen);
+  void change_pipe_rate(std::uint32_t pipe, std::uint64_t kbps);
+  void change_nic(std::uint32_t flow, std::uint32_t number);
   void set_rate(std::uint32_t link, std::uint64_t kbps);
   void use_config(std::uint32_t node);
   void refresh_cut(std::uint32_t node);
 
   // pkt_record.cpp
   void sample();
+  void sample_ports();
+  void sample_flows();
+  bool only_watched() const { return wheel_.size() <= idle_events_; }
 
   // pkt_audit.cpp
+  void audit_queues() const;
+  void audit_buffers() const;
+  void audit_credits() const;
+
+  // pkt_deadlock.cpp
+  bool blocked(std::size_t queue) const;
   bool find_cycle();
   bool check_progress();
 
@@ -335,6 +430,10 @@ class Sim {
   std::vector<std::uint32_t> ring_head_, ring_tail_;  // [priority][link], of host ports
   std::vector<std::uint32_t> loss_;        // by link: chance × 2^32
   std::vector<std::uint64_t> credit_;      // [priority][link]: bytes that may still be sent
+  std::vector<CreditLane> credit_lanes_;   // [priority][link]
+  std::vector<HeldCredits> held_credits_;  // by pipe
+  bool has_credits_ = false;               // some link has credits
+  std::uint64_t moved_ = 0;                // packets sent when progress was last looked at
   std::vector<HopTelemetry> telemetry_;    // kMostHops a record
   std::vector<std::uint32_t> telemetry_free_;
   FlowInput flows_;
@@ -342,6 +441,7 @@ class Sim {
   std::vector<Fault> faults_;
   std::vector<Epoch> epochs_;
   std::uint32_t epoch_ = 0;
+  std::uint64_t idle_events_ = 0;  // pending ones that only look: they must not keep a run alive
 
   // Task graph.
   std::vector<std::uint64_t> succ_ptr_, stream_succ_ptr_, stream_flow_;
@@ -357,7 +457,17 @@ class Sim {
   // Retries, by flow.
   std::vector<Ps> retry_deadline_, cc_timer_at_, timed_at_;
   std::vector<std::uint8_t> retry_armed_;
-  std::vector<std::uint16_t> retries_used_;
+  std::vector<std::uint16_t> retries_used_, rnr_used_;
+  std::vector<Holes> holes_;   // of the queue pairs that have lost something
+  std::vector<Early> early_;   // of those that have received something before its turn
+  std::vector<GrantFlow> grants_;       // by flow, where receivers grant
+  std::vector<GrantNode> grant_nodes_;  // by node
+  std::vector<std::vector<Landing>> landings_;  // by flow, where a pipe leads into memory
+  std::vector<TxLine> tx_lines_;        // by pipe
+  std::vector<std::uint32_t> stream_limit_;  // chunks that can still be delivered, after a failure
+  std::vector<std::uint32_t> task_open_;     // streams of a failed task that still can
+  std::vector<std::uint8_t> task_dead_;      // 1: will not finish; 2: and nothing of it goes on
+  std::vector<std::uint8_t> waits_for_sent_; // by stream: something waits for its being sent
 
   // Paths chosen on the way.
   struct Table {
@@ -365,6 +475,10 @@ class Sim {
     std::vector<DeviceHash> devices;  // by node
   };
   std::vector<Table> tables_;
+  std::vector<std::uint32_t> table_now_;  // by table: which one has taken its place
+  std::vector<std::uint32_t> ties_;       // members that an adaptive switch finds equal
+  std::vector<Spray> sprays_;             // by flow, where any chooses its path on the way
+  std::vector<std::uint32_t> flaps_;      // by link: how often it went down; pauses sent before are void
   std::uint64_t far_entropy_ = 0;
   std::vector<std::vector<std::uint32_t>> held_;  // by pipe: flows with messages in a stuck one
   std::vector<std::uint32_t> node_out_ptr_, node_out_;  // links by source node

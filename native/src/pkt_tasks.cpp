@@ -97,14 +97,17 @@ void Sim::deliver_chunks(std::uint32_t stream, std::uint32_t least) {
   if (!message_finish.empty())
     for (std::uint32_t k = chunks_delivered_[stream]; k < least; ++k)
       message_finish[message_first[stream] + k] = now_;
+  const std::uint32_t before = chunks_delivered_[stream];
   chunks_delivered_[stream] = least;
   record.note(now_, Trace::message_done, 0, kNone, static_cast<std::uint32_t>(stream_flow_[stream]),
               least);
   const std::uint32_t task = stream_task_[stream];
   for (std::uint64_t i = stream_succ_ptr_[stream]; i < stream_succ_ptr_[stream + 1]; ++i)
     try_chunk(stream_succ_[i]);
+  if (least == tasks_.rounds[task]) stream_finish[stream] = now_;
+  if (!stream_limit_.empty() && before < stream_limit_[stream] && least >= stream_limit_[stream])
+    ended_short(stream);
   if (least < tasks_.rounds[task]) return;
-  stream_finish[stream] = now_;
   if (--task_undelivered_[task] == 0) task_over(task, 0);
 }
 

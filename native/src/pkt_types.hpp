@@ -136,6 +136,7 @@ struct Switch {
   std::uint32_t shared_used = 0, headroom_used = 0;
   std::uint32_t node = 0;
   std::uint32_t peak_shared = 0;
+  std::uint32_t peak_headroom = 0;
 };
 
 // What holds for a class of queue pairs: the adapter's settings and its congestion control.
@@ -145,6 +146,7 @@ struct NicConfig {
   std::uint8_t ecn_capable = 1, sends_cnp = 1, ignores_cnp = 0, selective_repeat = 0;
   std::uint32_t ack_every = 16;        // packets an acknowledgement stands for
   std::uint32_t reorder_packets = 0;   // selective repeat: how far overtaken counts as lost
+  std::uint32_t reorder_window_packets = 4096;  // … and how far ahead of its turn it is kept
   std::uint32_t ack_bytes = 86, cnp_bytes = 98, header_bytes = 82;
   Ps cnp_interval_ps = 0;
   Ps timeout_ps = 0;                   // 0: no retry timer
@@ -158,11 +160,26 @@ struct NicConfig {
 
 enum class Choice : std::uint8_t { path, spray_random, spray_round_robin, recycle, flowlet, adaptive };
 
+// What a sender that chooses paths packet by packet remembers.
+struct Spray {
+  static constexpr std::uint32_t kKept = 8;  // recycled entropies it holds at most
+  struct Kept {
+    std::uint32_t entropy = 0, uses = 0;
+  };
+  Kept kept[kKept];
+  std::uint32_t first = 0, n_kept = 0;  // a ring
+  std::uint32_t count = 0;              // packets, for the round robin
+  std::uint32_t entropy = 0;            // of the present flowlet
+  Ps last_ps = kNever;                  // when the flow last sent
+};
+
 enum FlowFlag : std::uint8_t {
   kInRing = 1,     // waits for its port
+  kResend = 2,     // selective repeat: has holes to fill
   kBegun = 4,
   kFailed = 8,
   kHeld = 16,      // waits for the RNR timer
+  kInPipe = 32,    // waits for the pipe its data is read over
 };
 
 struct alignas(64) Sender {  // sending half of a queue pair
@@ -187,6 +204,8 @@ struct alignas(64) Sender {  // sending half of a queue pair
   std::uint32_t tx_pipe = kNone;
   std::uint32_t entropy = 0;
   double in_flight_bytes = 0;
+  std::uint32_t asked = 0;      // highest PSN sent that calls for an answer, and one
+  std::uint32_t holes = kNone;  // selective repeat: number of its record
 };
 
 struct alignas(64) Receiver {  // receiving half
@@ -196,9 +215,11 @@ struct alignas(64) Receiver {  // receiving half
   std::uint32_t message_end = 0;    // first PSN after the message being received
   std::uint32_t rx_pipe = kNone;
   std::uint32_t node = 0;
-  std::uint8_t nak_sent = 0, spare[3] = {};
+  std::uint8_t nak_sent = 0, not_ready = 0, spare[2] = {};
   Ps next_cnp_ps = 0;
   Ps latency_ps = 0;                // from the NIC into the GPU's memory
+  std::uint32_t nak_psn = 0;        // of the packet that showed the gap
+  std::uint32_t early = kNone;      // selective repeat: number of its record
 };
 
 // A PCIe link (or another way into memory) seen as a server of one rate.
@@ -215,9 +236,32 @@ struct Pipe {
 
 void set_pipe_rate(Pipe& pipe, std::uint64_t kbps);
 
+// Credits on their way back to the sender of a (link, virtual lane), in order of arrival.
+struct CreditReturn {
+  Ps at_ps;
+  std::uint32_t bytes;
+};
+struct CreditLane {
+  std::vector<CreditReturn> way;
+  std::size_t first = 0;  // the ones before are taken over
+};
+
+// Credits that wait until a receiving pipe has moved the packet into memory.
+struct HeldCredit {
+  Ps done_ps;
+  std::uint32_t link;
+  std::uint32_t bytes;
+  std::uint8_t lane;
+};
+struct HeldCredits {
+  std::vector<HeldCredit> queue;
+  std::size_t first = 0;
+  std::uint8_t pending = 0;  // an event waits
+};
+
 enum class Drop : std::uint8_t {
   no_buffer, headroom, link_down, corrupt, mtu, watchdog, no_route, trimmed, rx_overflow,
-  reboot, out_of_order, duplicate, late, kinds
+  reboot, out_of_order, duplicate, late, not_ready, kinds
 };
 inline constexpr int kDropKinds = static_cast<int>(Drop::kinds);
 

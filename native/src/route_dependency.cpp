@@ -1,4 +1,5 @@
-// Filling the channel dependency graph. The search for a cycle is in route_cycle.cpp.
+// Filling the channel dependency graph from next-hop sets and from tables. What d-mod-k adds is in
+// route_dependency_dmodk.cpp, the search for a cycle in route_cycle.cpp.
 #include "route_dependency.hpp"
 
 #include <algorithm>
@@ -107,7 +108,6 @@ std::uint32_t LinkDependencies::set_of(std::int32_t sw, std::int32_t edge) {
       const auto j = static_cast<std::size_t>(c - base_[sw]);
       sets.members[id].push_back({c, set.first[k].next});
       sets.masks[id * n + j / 64] |= Word{1} << (j % 64);
-      used_[c] = 1;
     }
   }
   return static_cast<std::uint32_t>(id);
@@ -152,6 +152,9 @@ void LinkDependencies::add_next_hops(const Poll& poll) {
     }
     if (e % 64 == 0) poll();
   }
+  for (const auto& sets : sets_)
+    for (const auto& members : sets.members)
+      for (const auto& member : members) used_[member.channel] = 1;
   sets_.clear();
 }
 
@@ -200,34 +203,15 @@ void LinkDependencies::follow_entries(std::int32_t sw, std::int32_t destination)
     used_[c] = 1;
     sw = head_[c];
     const auto next = channel_of(sw);
-    if (next >= 0) {
-      const auto j = static_cast<std::size_t>(next - base_[sw]);
-      row(c)[j / 64] |= Word{1} << (j % 64);
-      note(c, destination);
-    }
+    if (next >= 0) wait(c, next, destination);
     c = next;
   }
 }
 
-void LinkDependencies::add_paths(std::int64_t flows, const std::int64_t* ptr, const std::int32_t* link) {
-  for (std::int64_t i = 0; i < flows; ++i) {
-    std::int32_t before = -1;
-    for (auto k = ptr[i]; k < ptr[i + 1]; ++k) {
-      if (link[k] < 0 || link[k] >= table_.n_links())
-        throw std::invalid_argument("there is no link " + std::to_string(link[k]));
-      const auto c = channel_[link[k]];
-      if (c >= 0) used_[c] = 1;
-      if (before >= 0 && c >= 0) {
-        const auto sw = head_[before];
-        if (sw != table_.switch_of(table_.link_src(link[k])))
-          throw std::invalid_argument("path " + std::to_string(i) + " does not hang together");
-        const auto j = static_cast<std::size_t>(c - base_[sw]);
-        row(before)[j / 64] |= Word{1} << (j % 64);
-        note(before, table_.link_dst(link[ptr[i + 1] - 1]));
-      }
-      before = c;
-    }
-  }
+void LinkDependencies::wait(std::int32_t channel, std::int32_t next, std::int32_t towards) {
+  const auto j = static_cast<std::size_t>(next - base_[head_[channel]]);
+  row(channel)[j / 64] |= Word{1} << (j % 64);
+  note(channel, towards);
 }
 
 void LinkDependencies::watch(const std::vector<std::int32_t>& cycle) {

@@ -29,8 +29,9 @@ class LinkDependencies {
     const std::int32_t *node = nullptr, *destination = nullptr, *link = nullptr;
   };
   void add_entries(const Entries& entries, const Poll& poll);
-  // Whole paths: flow i crosses link[ptr[i]] to link[ptr[i + 1] - 1].
-  void add_paths(std::int64_t flows, const std::int64_t* ptr, const std::int32_t* link);
+  // What d-mod-k picks, destination by destination, in a graph without tiers; from every live port,
+  // and from the one the scheme itself picks among the nearest.
+  void add_destinations(const Poll& poll);
 
   std::int64_t channels() const;      // those that some packet may cross
   std::int64_t dependencies() const;  // pairs (a, b)
@@ -62,12 +63,20 @@ class LinkDependencies {
     std::vector<Word> masks;
   };
   class Search;
+  class Destinations;
 
   void read_sources();
   std::vector<Kind> kinds() const;
   void starts(std::int32_t edge, const std::vector<const Kind*>& kinds, std::vector<std::int32_t>& out);
   std::uint32_t set_of(std::int32_t sw, std::int32_t edge);
   void follow_entries(std::int32_t sw, std::int32_t destination);
+  struct Way {  // where a message enters, which exit it makes for, d-mod-k's place of that exit
+    std::int32_t sw = -1, exit = -1;
+    std::uint32_t place = 0;
+  };
+  std::vector<std::vector<std::int32_t>> senders_alike() const;
+  Way way(std::int32_t source, std::int32_t destination, std::int32_t port) const;
+  void wait(std::int32_t channel, std::int32_t next, std::int32_t towards);
 
   void note(std::int32_t channel, std::int32_t towards);
 

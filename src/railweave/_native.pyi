@@ -1,6 +1,6 @@
 """The native core. Arrays are one-dimensional and contiguous, of exactly the types named."""
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -136,8 +136,8 @@ class LinkDependencies:
         link: NDArray[np.int32],
     ) -> None:
         """Forwarding tables: one entry for each switch and destination."""
-    def add_paths(self, ptr: NDArray[np.int64], link: NDArray[np.int32]) -> None:
-        """Whole paths, as ``RouteTable.walk`` gives them."""
+    def add_destinations(self) -> None:
+        """What d-mod-k picks in a graph without tiers, from every live port."""
     def waits(self, a: int, b: int) -> bool: ...
     def watch(self, cycle: NDArray[np.int32]) -> None:
         """Note why each link of a cycle waits for the next; say it before anything is added."""
@@ -258,6 +258,321 @@ class FlowSim:
 
     @property
     def bytes_total(self) -> float: ...
+
+# Packet engine. Times are integer picoseconds, sizes wire bytes; a port is a directed link of the
+# fabric: its egress queues stand at the source, its ingress priority groups at the destination.
+# Links 2k and 2k + 1 are the two directions of one cable. 0xFFFFFFFF stands for none.
+
+_U8 = NDArray[np.uint8]
+_U32 = NDArray[np.uint32]
+_U64 = NDArray[np.uint64]
+_F64 = NDArray[np.float64]
+
+PACKET_TRACE_KINDS: tuple[str, ...]
+"""Names of ``kind`` in :meth:`PacketSim.trace`, by number."""
+PACKET_DROP_REASONS: tuple[str, ...]
+"""Why a packet was lost; columns ``dropped_...`` are named after it."""
+PACKET_FAULT_KINDS: tuple[str, ...]
+"""Names of ``kind`` in :meth:`PacketSim.set_faults`, by number."""
+PACKET_CHOICES: tuple[str, ...]
+"""How a flow's paths are found, by number: ``path`` is a fixed one."""
+
+class PacketLinks:
+    """One entry a directed link."""
+
+    source: _U32
+    target: _U32
+    rate_kbps: _U64
+    """0: down."""
+    delay_ps: _U64
+    """End of the wire time to the buffer at the destination: propagation, forwarding latency."""
+    propagation_ps: _U64
+    response_ps: _U64
+    """How late its source obeys a pause."""
+    headroom_bytes: _U32
+    kmin_bytes: _U32
+    kmax_bytes: _U32
+    """ECN thresholds of its queues; 0, 0: no marking."""
+    pause_mask: _U8
+    """A bit for each priority that its destination may pause."""
+    credit_bytes: _U32
+    """Buffer of each virtual lane at its destination; 0: no credits."""
+
+class PacketFlows:
+    """One entry a queue pair; flows of one stream follow each other."""
+
+    stream: _U32
+    nic: _U32
+    """Number of its settings."""
+    path_ptr: _U64
+    path_link: _U32
+    """Network links in order; where ``choice`` is not 0, only the first and the last."""
+    message_bytes: _U64
+    payload_bytes: _U32
+    overhead_bytes: _U32
+    tx_pipe: _U32
+    rx_pipe: _U32
+    tx_latency_ps: _U64
+    rx_latency_ps: _U64
+    line_rate_Bps: _F64  # noqa: N815
+    base_rtt_ps: _F64
+    choice: _U8
+    """Number in ``PACKET_CHOICES``."""
+    source_nic: _U32
+    target_nic: _U32
+    table: _U32
+    """Number that ``PacketSim.add_table`` gave."""
+    entropy: _U32
+    """What switches hash of a flow whose paths are chosen on the way, and of its replies."""
+
+class PacketTasks:
+    """Tasks own the streams ``[task_stream[t], task_stream[t + 1])`` of ``rounds`` chunks each."""
+
+    task_stream: _U64
+    rounds: _U32
+    start_ps: _U64
+    delay_ps: _U64
+    chunk_delay_ps: _U64
+    """By stream."""
+    dep_ptr: _U64
+    dep_task: _U32
+    dep_kind: _U8
+    """0 waits for the delivery of the other task, 1 for its last byte sent."""
+    pred_ptr: _U64
+    pred_stream: _U32
+    pred_lag: _U32
+
+class PacketEpoch:
+    """What a reroute replaces: paths of the flows listed, and tables by other tables."""
+
+    def __init__(self) -> None: ...
+    flow: _U32
+    path_ptr: _U64
+    path_link: _U32
+    table_from: _U32
+    table_to: _U32
+
+class PacketSwitchConfig:
+    """Settings of switches. Masks have a bit for each priority; flags are 0 or 1."""
+
+    cell_bytes: int
+    shared_cells: int
+    headroom_pool_cells: int
+    reserved_cells: int
+    queue_reserved_cells: int
+    pg_limit_cells: int
+    """Fixed threshold of a lossless priority group; 0: dynamic, ``pg_alpha`` times what is free."""
+    pg_alpha: float
+    queue_alpha: float
+    xon_offset_cells: int
+    lossless: int
+    strict: int
+    ecn: int
+    priority_map: list[int]
+    quantum_bytes: list[int]
+    pmax: float
+    ecn_weight: float
+    """Of a new sample in the average that marking goes by; 0: the queue as it is."""
+    shift_ps: int
+    """How long before admission the pause logic saw a packet."""
+    mtu_bytes: int
+    cut_through: int
+    trimming: int
+    credits: int
+    watchdog_detect_ps: int
+    """0: no watchdog."""
+    watchdog_restore_ps: int
+    watchdog_forwards: int
+
+class PacketNicConfig:
+    """Settings of an adapter for a class of queue pairs."""
+
+    def set_congestion_control(self, kind: str, parameters: dict[str, float]) -> None: ...
+    data_priority: int
+    ack_priority: int
+    cnp_priority: int
+    request_priority: int
+    ecn_capable: int
+    sends_cnp: int
+    ignores_cnp: int
+    selective_repeat: int
+    ack_every: int
+    """Packets that an acknowledgement stands for."""
+    reorder_packets: int
+    """Selective repeat: how far overtaken counts as lost."""
+    reorder_window_packets: int
+    """Selective repeat: how far ahead of its turn a packet is kept."""
+    ack_bytes: int
+    cnp_bytes: int
+    header_bytes: int
+    cnp_interval_ps: int
+    timeout_ps: int
+    """0: no retry timer."""
+    retries: int
+    rnr_timer_ps: int
+    rnr_retries: int
+    """7: for ever."""
+    max_in_flight_bytes: float
+    receiver_grant_bytes: int
+    """Receiver-driven: what one grant lets through; 0: not receiver-driven."""
+    receiver_window_bytes: int
+
+class PacketPipe:
+    """A way between adapter and memory, a server of one rate."""
+
+    rate_kbps: int
+    buffer_bytes: int
+    xoff_bytes: int
+    xon_bytes: int
+    nic_link: int
+    """Link over which the adapter receives, and whose source it pauses."""
+    frozen: int
+    priority: int
+
+class PacketOptions:
+    seed: int
+    flowlet_gap_ps: int
+    spray_paths: int
+    """Different entropies that a sprayed flow uses; 0: any."""
+    stuck_ps: int
+    """The run looks this often whether anything moves, to end a deadlock; 0: never."""
+
+class PacketSim:
+    """Simulation of every packet. Settings first, then ``set_work``, ``set_faults``, ``watch``.
+
+    The tables that it gives are dictionaries of columns of one length. Those by priority and link
+    have 8 times as many rows as there are links, priority 0 first: ``column.reshape(8, -1)``.
+    """
+
+    def __init__(self, is_switch: _U8, links: PacketLinks, options: PacketOptions) -> None: ...
+    def add_switch_config(self, config: PacketSwitchConfig, /) -> int: ...
+    def use_switch_config(self, node: int, number: int, /) -> None: ...
+    def add_nic_config(self, config: PacketNicConfig, /) -> int: ...
+    def add_pipe(self, pipe: PacketPipe, /) -> int: ...
+    def add_table(self, table: RouteTable, seeds: _U32) -> int:
+        """Next-hop sets by which paths are chosen on the way, and the hash seed of each node."""
+    def set_work(self, flows: PacketFlows, tasks: PacketTasks, /) -> None: ...
+    def set_faults(
+        self,
+        time_ps: _U64,
+        kind: _U8,
+        index: _U32,
+        value: _U64,
+        epochs: list[PacketEpoch] = ...,
+    ) -> None:
+        """What changes at a time; kinds are those of ``PACKET_FAULT_KINDS``.
+
+        ``link_down``, ``link_up``: the cable of link ``index``; what ports send into a dead cable
+        is lost, at the pace of the wire. ``link_rate`` (kb/s), ``link_loss`` (chance times 2**32):
+        that direction. ``switch_config``: node, number; cell_bytes, reserved_cells and credits must
+        stay. ``pause_mask``: link, mask. ``reroute``: number in ``epochs``. ``freeze``: pipe, 1 or
+        0. ``pipe_rate``: pipe, kb/s. ``nic_config``: flow, number. ``not_ready``: flow, 1 or 0.
+        ``chunk_delay``: stream, ps. ``flush``: node; all that waits there is lost. A switch reboots
+        by ``link_down`` of its links, ``flush``, and ``link_up``.
+        """
+    def watch(
+        self,
+        period_ps: int,
+        link: _U32,
+        flow: _U32,
+        trace_limit: int = 0,
+        trace_kinds: int = 0xFFFFFFFF,
+    ) -> None:
+        """Sample these links and flows each period (0: never); trace at most so many events.
+
+        ``trace_kinds`` has a bit for each kind to trace. Watching changes no result and keeps no
+        run alive.
+        """
+    def advance(self, until_s: float = ..., max_events: int = -1) -> bool:
+        """Run until then; True once the run has ended. Call again to go on."""
+    def audit(self) -> None:
+        """Count every byte; ``RuntimeError`` if any went astray."""
+    def set_not_ready(self, flow: int, on: bool) -> None: ...
+    def freeze_pipe(self, pipe: int, on: bool) -> None: ...
+    def port_samples(self) -> dict[str, NDArray[Any]]:
+        """Columns time_s, link, queue_bytes, group_bytes, headroom_bytes, shared_bytes, tx_bytes,
+        marked, dropped, paused (a mask); bytes are those of all priorities. The group stands at the
+        link's destination; the shared pool is that of its source, or of the switch a host sends to.
+        """
+    def flow_samples(self) -> dict[str, NDArray[Any]]:
+        """Columns time_s, flow, rate_Bps, window_bytes, in_flight_bytes, acked_packets,
+        next_packet."""
+    def pauses(self) -> dict[str, NDArray[Any]]:
+        """Columns from_s, until_s, link, priority, in_force; felt by the link's source.
+
+        Those in force (1) come last and end now.
+        """
+    def trace(self) -> dict[str, NDArray[Any]]:
+        """Columns time_s, kind (number in ``PACKET_TRACE_KINDS``), priority, link, flow, value.
+
+        The value is a PSN (mark, nak, timeout, retransmit, failed, trimmed), a number in
+        ``PACKET_DROP_REASONS`` (drop), that of the change (fault), a count of chunks (message_...).
+        """
+    def port_counters(self) -> dict[str, NDArray[Any]]:
+        """By link: tx_bytes, tx_packets, down, downs, dropped_<reason>."""
+    def pause_counters(self) -> dict[str, NDArray[Any]]:
+        """By priority and link: pauses_sent, resumes_sent (by its destination), pauses_felt,
+        paused_s (by its source), storms, restores (of the watchdog)."""
+    def flow_counters(self) -> dict[str, NDArray[Any]]:
+        """By flow: stream, sent, sent_bytes, retransmitted, acked_packets, expected_packet,
+        messages_delivered, marked, cnp_sent, cnp_handled, cnp_ignored, acks_sent, naks_sent,
+        naks_received, rnr_naks, timeouts, out_of_order, duplicates, trimmed, discarded, failed."""
+    def ledger(self) -> dict[str, NDArray[Any]]:
+        """Row 0 data, row 1 replies: sent_, delivered_, in_flight_ packets and bytes, and
+        dropped_packets_<reason>, dropped_bytes_<reason>. Sent = delivered + in flight + dropped."""
+    def queue_counters(self) -> dict[str, NDArray[Any]]:
+        """By priority and link: bytes, packets, peak_bytes, marked, dropped."""
+    def group_counters(self) -> dict[str, NDArray[Any]]:
+        """By priority and link: bytes, headroom_bytes, headroom_limit_bytes, peak_bytes,
+        peak_headroom_bytes, dropped, xoff; of the group at the link's destination."""
+    def switch_counters(self) -> dict[str, NDArray[Any]]:
+        """By switch: node, shared_bytes, headroom_bytes, peak_shared_bytes, peak_headroom_bytes."""
+    def pipe_counters(self) -> dict[str, NDArray[Any]]:
+        """By pipe: bytes, peak_bytes, dropped."""
+    @property
+    def trace_lost(self) -> int:
+        """Events that were not traced because the limit was reached."""
+    @property
+    def end(self) -> int:
+        """0 running, 1 finished, 2 stuck, 3 deadlock, 4 finished but for failed flows."""
+    @property
+    def cycle(self) -> _U32:
+        """Of a deadlock: the links that wait for each other."""
+    @property
+    def failed_flows(self) -> _U32:
+        """In the order of their failing."""
+    @property
+    def now_s(self) -> float: ...
+    @property
+    def events(self) -> int: ...
+    @property
+    def link_bytes(self) -> _F64: ...
+    @property
+    def flow_sent_bytes(self) -> _F64: ...
+    @property
+    def bytes_sent(self) -> int:
+        """Of data, as the three below."""
+    @property
+    def bytes_delivered(self) -> int: ...
+    @property
+    def bytes_dropped(self) -> int: ...
+    @property
+    def bytes_in_flight(self) -> int: ...
+    @property
+    def task_start_s(self) -> _F64:
+        """NaN while it lies in the future, as for all times."""
+    @property
+    def task_finish_s(self) -> _F64: ...
+    @property
+    def stream_start_s(self) -> _F64: ...
+    @property
+    def stream_finish_s(self) -> _F64: ...
+    @property
+    def flow_finish_s(self) -> _F64: ...
+    @property
+    def message_start_s(self) -> _F64: ...
+    @property
+    def message_finish_s(self) -> _F64: ...
 
 # Packet engine: congestion control
 

@@ -19,9 +19,12 @@ if TYPE_CHECKING:
         PlacementName,
         RoutingScheme,
     )
+    from railweave.engine.choice import EngineChoice
+    from railweave.engine.packet_settings import PacketSettings
     from railweave.engine.result import Result
     from railweave.fabric.build import BuiltFabric
     from railweave.fabric.failures import MonteCarlo, WhatIf
+    from railweave.fabric.lossless import HeadroomReport
     from railweave.fabric.routing import RoutingSet
     from railweave.fabric.summary import BuildSummary
     from railweave.findings import Finding
@@ -168,6 +171,16 @@ class BuiltDesign:
             ),
         )
 
+    def headroom(self) -> HeadroomReport:
+        """Return headroom and ECN thresholds of every kind of lossless port, and whether they fit.
+
+        Planes without a lossless class have no rows.
+        """
+        from railweave.fabric.lossless import headroom_report
+
+        planes = tuple(sorted(set(self.built.network.values())))
+        return headroom_report(self.fabric, self.design, self.document.catalog, planes)
+
     def routing(self, scheme: RoutingScheme | None = None, seed: int | None = None) -> RoutingSet:
         """Compile the routing of every plane; ``scheme`` replaces the back-end's."""
         from railweave.fabric.planes import compile_planes
@@ -193,14 +206,43 @@ class BuiltDesign:
         routing: RoutingScheme | None = None,
         seed: int | None = None,
         tolerance: float = 0.0,
+        settings: PacketSettings | None = None,
     ) -> Result:
-        """Simulate all of the design's traffic and return the engine's result."""
-        from railweave.engine import simulate
+        """Simulate all of the design's traffic and return the engine's result.
 
-        options = {"tolerance": tolerance} if engine == "flow" else {}
-        return simulate(
-            self.fabric, self.workload(seed).traffic, self.routing(routing, seed), engine, **options
+        Args:
+            engine: ``"analytic"``, ``"flow"`` or ``"packet"``.
+            routing: used on the back-end instead of the design's scheme.
+            seed: instead of the design's.
+            tolerance: of the flow engine; see :func:`railweave.engine.flow.simulate_flow`.
+            settings: of the packet engine; the design's own (:meth:`packet_settings`) where left
+                out.
+
+        Raises:
+            EngineError: the simulation cannot go on.
+        """
+        choice = self._choice(engine, seed, tolerance, settings)
+        return choice.simulate(
+            self.fabric, self.workload(seed).traffic, self.routing(routing, seed)
         )
+
+    def packet_settings(self) -> PacketSettings:
+        """Return what the packet engine is told of this design's switches and adapters.
+
+        Other settings follow from it: ``dataclasses.replace(settings, faults=(…,))``.
+        """
+        from railweave.engine.packet_settings import design_settings
+
+        return design_settings(self.built, self.design, self.document.catalog)
+
+    def _choice(
+        self, engine: str, seed: int | None, tolerance: float, settings: PacketSettings | None
+    ) -> EngineChoice:
+        from railweave.engine.choice import EngineChoice
+
+        if engine == "packet":
+            settings = settings or self.packet_settings()
+        return EngineChoice(engine, tolerance, settings, self.design.seed if seed is None else seed)
 
     def collective(
         self,
@@ -220,7 +262,7 @@ class BuiltDesign:
             ranks: GPUs that take part; all where left out.
             algorithm: the operation's default where left out.
             placement: packed where left out.
-            engine: ``"flow"`` or ``"analytic"``.
+            engine: ``"analytic"``, ``"flow"`` or ``"packet"``.
 
         Raises:
             InputError: more ranks than GPUs, or an algorithm that cannot do the operation.
@@ -244,8 +286,7 @@ class BuiltDesign:
             only.fabric,
             only.workload(),
             routing,
-            engine=engine,
-            tolerance=0.0,
+            choice=self._choice(engine, None, 0.0, None),
             progress=_silent,
             span=(0.0, 1.0),
         )
@@ -258,6 +299,7 @@ class BuiltDesign:
         routing: RoutingScheme | None = None,
         seed: int | None = None,
         tolerance: float = 0.0,
+        settings: PacketSettings | None = None,
         what_ifs: bool = True,
         progress: Callable[[str, float], None] = _silent,
     ) -> RunRecord:
@@ -266,10 +308,9 @@ class BuiltDesign:
 
         return run_design(
             self,
-            engine=engine,
+            choice=self._choice(engine, seed, tolerance, settings),
             routing=routing,
             seed=seed,
-            tolerance=tolerance,
             what_ifs=what_ifs,
             progress=progress,
         )

@@ -69,6 +69,7 @@ GOOD = _design(
 )
 RING = "jobs: [{name: sum, collective: all-reduce, size: 1 MiB}]\n"
 MIX = "jobs: [{name: mix, collective: all-to-all, size: 1 MiB%s}]\n"
+TWO = "jobs: [{name: sum, collective: all-reduce, size: 1 GiB}, {name: mix, collective: all-to-all, size: 1 MiB%s}]\n"
 TRAIN = "jobs: [{name: t, model: llama3-8b, parallelism: {tensor: 16}}]\n"
 IB = "transport: infiniband, topology: rail-optimized, min_spines: 4"
 ROCE = "transport: rocev2, topology: rail-optimized, min_spines: 4"
@@ -89,6 +90,14 @@ SPEAKS: list[tuple[str, Severity, str]] = [
     ("ecn-without-pfc", Severity.INFO, _design(f"{ROCE}, congestion: dcqcn")),
     ("receiver-driven-needs-library", Severity.INFO, _design(f"{ROCE}, congestion: pfc+receiver-driven")),
     ("buffer-below-headroom", Severity.WARNING, _design(ROCE, switch="{radix: 16, speed: 400 Gb/s, buffer: 100 kB}")),
+    ("headroom-takes-half", Severity.INFO, _design(ROCE, switch="{radix: 16, speed: 400 Gb/s, buffer: 6 MB}")),
+    ("headroom-below-rule", Severity.WARNING, _design(f"{ROCE}, congestion: {{headroom: 100 KiB}}")),
+    ("ecn-above-pfc", Severity.WARNING, _design(f"{ROCE}, congestion: {{pfc_threshold: 100 kB, ecn: cumulus}}")),
+    ("ecn-reaches-pfc", Severity.WARNING, _design(f"{ROCE}, congestion: {{pfc_threshold: 1 MB, ecn: cumulus}}")),
+    ("ecn-late-under-load", Severity.INFO, _design(f"{ROCE}, congestion: {{ecn: {{kmin: 1 MB, kmax: 20 MB}}}}")),
+    ("ecn-without-speed", Severity.ERROR, _design(f"{ROCE}, congestion: {{ecn: simulator}}, speed: 200 Gb/s")),
+    ("roce-in-lossy-class", Severity.WARNING, _design(f"{ROCE}, congestion: {{classes: sonic-default}}")),
+    ("cnp-not-strict", Severity.INFO, _design(f"{ROCE}, congestion: {{classes: sonic-default}}")),
     ("hash-polarisation", Severity.WARNING, _design(f"{FAT}, routing: {{scheme: ecmp, seeds: equal}}", switch="{radix: 8, speed: 400 Gb/s}")),
     ("equal-hash-seeds", Severity.INFO, _design(f"{ROCE}, routing: {{scheme: ecmp, seeds: equal}}")),
     ("few-flows-for-ecmp", Severity.WARNING, _design(ROCE, tail=RING)),
@@ -134,6 +143,8 @@ SPEAKS: list[tuple[str, Severity, str]] = [
     ("announced-part", Severity.WARNING, _design(IB, switch="q3450-cpo")),
     ("tensor-across-servers", Severity.WARNING, _design(tail=TRAIN)),
     ("more-channels-than-rails", Severity.INFO, _design(tail=RING.replace("1 MiB", "1 MiB, channels: 99"))),
+    ("gpus-shared-by-jobs", Severity.WARNING, _design(tail=TWO % "")),
+    ("gpus-shared-by-jobs", Severity.WARNING, _design(tail=TWO % ", start: 1 ms")),
     ("model-exceeds-memory", Severity.WARNING, _design(tail=TRAIN.replace("8b", "405b"))),
     ("model-needs-sharding", Severity.INFO, _design(tail=TRAIN.replace("8b", "70b").replace("16", "8"))),
     ("storage-reads-too-slow", Severity.WARNING, STORED % "ingest: 40 GB/s"),
@@ -184,6 +195,15 @@ SILENT: list[tuple[str, str]] = [
     ("job-of-nobody", _design(tail=RING)),
     ("nos-not-offered", _design(ROCE, switch="sn5600", tail="software: {nos: SONiC 202405}\n")),
     ("buffer-below-headroom", _design()),
+    ("headroom-takes-half", _design()),
+    ("headroom-below-rule", _design(f"{ROCE}, congestion: {{headroom: 400 KiB}}")),
+    ("ecn-above-pfc", _design(f"{ROCE}, congestion: {{pfc_threshold: 2 MB, ecn: cumulus}}")),
+    ("ecn-reaches-pfc", _design(f"{ROCE}, congestion: {{pfc_threshold: 2 MB, ecn: cumulus}}")),
+    ("ecn-late-under-load", _design()),
+    ("ecn-without-speed", _design(f"{ROCE}, congestion: {{ecn: simulator}}")),
+    ("roce-in-lossy-class", _design()),
+    ("roce-in-lossy-class", _design(f"{ROCE}, congestion: {{scheme: dcqcn, classes: sonic-default}}")),
+    ("cnp-not-strict", _design()),
     ("buffer-below-headroom", _design(f"{ROCE}, congestion: dcqcn", switch="{radix: 16, speed: 400 Gb/s, buffer: 100 kB}")),
     ("model-exceeds-memory", _design(tail=TRAIN)),
     ("storage-reads-too-slow", STORED % "ingest: 1 GB/s"),
@@ -191,6 +211,10 @@ SILENT: list[tuple[str, str]] = [
     ("tensor-across-servers", _design(tail=TRAIN.replace("16", "4"))),
     ("more-channels-than-rails", _design(tail=RING.replace("1 MiB", "1 MiB, channels: 4"))),
     ("growth-limit-near", _design(IB)),
+    ("gpus-shared-by-jobs", _design(tail=RING)),
+    ("gpus-shared-by-jobs", _design(tail=TWO % ", start: 10 s")),
+    ("gpus-shared-by-jobs", _design(tail=TWO.replace("1 GiB", "1 GiB, ranks: 8") % ", ranks: 8")),
+    ("gpus-shared-by-jobs", _design(tail=TWO.replace("1 GiB", "1 GiB, ranks: 2, placement: [0, 1]") % ", ranks: 2, placement: [2, 3]")),
 ]
 
 
@@ -245,6 +269,22 @@ def test_uneven_channels_say_what_each_rail_carries():
     assert "99 channels on 4 rails" in message(99)
     assert "3 of the rails carry 25 channels and the others 24" in message(99)
     assert "every rail carries 2 channels" in message(8)
+
+
+def test_jobs_on_the_same_gpus_are_named_with_their_number_and_times() -> None:
+    lists = "{name: a, collective: all-reduce, size: 1 GiB, ranks: 4, placement: [0, 1, 2, 3]%s}"
+    jobs = [lists % "", lists.replace("a,", "b,", 1).replace("0, 1, 2", "9, 1, 2") % ", start: 1 us"]
+    jobs.append(lists.replace("a,", "c,", 1).replace("0, 1, 2, 3", "0, 9, 20, 21") % ", start: 9 s")
+    jobs.append("{name: d, collective: all-reduce, size: 1 MiB, start: 1 us}")
+    text = _design(tail=f"jobs: [{', '.join(jobs)}]\n")
+    found = {f.message.split(":")[0]: f for f in _findings(text) if f.id == "gpus-shared-by-jobs"}
+    assert sorted(found) == ["b", "d"]  # c starts long after
+    assert "of its 4 GPUs 3 also run a at the same time" in found["b"].message
+    assert "4 also run a and 4 also run b" in found["d"].message
+    assert re.fullmatch(
+        r"a starts at 0 s, alone ends at [\d.]+ ms; b starts at 1 us.*", found["b"].evidence
+    )
+    assert found["b"].path == f"d.yaml:{len(text.splitlines())}:{text.splitlines()[-1].index('{name: b') + 1}"
 
 
 def test_few_flows_counts_those_that_leave_their_leaf() -> None:

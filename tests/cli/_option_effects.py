@@ -57,8 +57,12 @@ planes:
 jobs:
   - {name: mix, collective: all-to-all, size: 4 MiB}
 """
+#: buffers that do not hold the headroom of their ports
+_TIGHT = _PAIRS.replace(
+    "{radix: 4, speed: 100 Gb/s}", "{radix: 4, speed: 100 Gb/s, buffer: 300 kB}"
+)
 #: every file that the command lines may name, by what stands for it
-FILES = {"pairs": _PAIRS, "rails": _RAILS, "table": _TABLE}
+FILES = {"pairs": _PAIRS, "rails": _RAILS, "table": _TABLE, "tight": _TIGHT}
 #: the forwarding table beside them: all that leaves a leaf does so by one port
 TABLE = Path(__file__).parents[1] / "design" / "files" / "table-other.csv"
 
@@ -180,6 +184,9 @@ _SPREAD = {
     "random": ("spread", shrinks),
 }
 
+_PORT = "headroom --switch sn5600 --length 40m --json"
+_XOFF = "ports.0.xoff_bytes"
+
 EFFECTS: dict[str, Effect] = {
     "--version": Effect("--help", "--version", appears("railweave 0.")),
     **_simulation("run", "--out {out}"),
@@ -223,6 +230,19 @@ EFFECTS: dict[str, Effect] = {
     "check --fail": Effect("check {rails}", "check {rails} --fail spine-1", exits(0, 1)),
     "check --strict": Effect("check {pairs}", "check {pairs} --strict", exits(0, 1)),
     "check --json": Effect("check {pairs}", "check {pairs} --json", to_json),
+    "headroom design": Effect(
+        "headroom {pairs} --json", "headroom {tight} --json", shrinks("switches.0.buffer_bytes")
+    ),
+    "headroom --switch": Effect(
+        "headroom --switch sn4700 --speed 400G --length 40m --json",
+        "headroom --switch sn5600 --speed 400G --length 40m --json",
+        becomes(_XOFF, 77_824, 283_648),
+    ),
+    "headroom --speed": Effect(_PORT, f"{_PORT} --speed 400G", becomes(_XOFF, 362_496, 283_648)),
+    "headroom --length": Effect(_PORT, _PORT.replace("40m", "5m"), shrinks(_XOFF)),
+    "headroom --mtu": Effect(_PORT, f"{_PORT} --mtu 1500", shrinks(_XOFF)),
+    "headroom --strict": Effect("headroom {tight}", "headroom {tight} --strict", exits(0, 1)),
+    "headroom --json": Effect("headroom {pairs}", "headroom {pairs} --json", to_json),
     "collective operation": Effect(
         _ALONE, _ALONE.replace("all-reduce", "all-gather"), shrinks("bytes_sent_per_rank")
     ),

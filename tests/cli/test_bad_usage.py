@@ -50,6 +50,31 @@ BAD = [
     ),
     pytest.param(("build", DESIGN, "--draws", "5"), "--monte-carlo K", id="draws-of-nothing"),
     pytest.param(("simulate", DESIGN, "--seed", "-1"), "--seed", id="seed"),
+    pytest.param(("headroom",), "--switch sn5600", id="no-port"),
+    pytest.param(("headroom", "--switch", "sn5600"), "a switch and a length", id="no-length"),
+    pytest.param(("headroom", DESIGN, "--length", "3m"), "leave one of both", id="port-twice"),
+    pytest.param(
+        ("headroom", "--switch", "sn5601", "--length", "3m"), "did you mean", id="no-such-switch"
+    ),
+    pytest.param(
+        ("headroom", "--switch", "qm9700", "--length", "3m"), "no PFC", id="credit-switch"
+    ),
+    pytest.param(
+        ("headroom", "--switch", "sn5600", "--length", "3m", "--speed", "40G"),
+        "no ports or breakouts of 40 Gb/s; allowed: 800 Gb/s",
+        id="port-speed",
+    ),
+    pytest.param(
+        ("headroom", "--switch", "sn2201", "--length", "3m"),
+        "no pause quanta are published for 1 Gb/s; allowed: 10 Gb/s",
+        id="no-quanta",
+    ),
+    pytest.param(("headroom", "--switch", "sn5600", "--length", "3"), "length", id="bare-length"),
+    pytest.param(
+        ("headroom", "--switch", "sn5600", "--length", "3m", "--mtu", "9"),
+        "allowed: 64 B",
+        id="mtu",
+    ),
     pytest.param(("bogus",), "bogus", id="command"),
     pytest.param(("build",), "DESIGN", id="no-design"),
     pytest.param(("build", DESIGN, "--bogus"), "--bogus", id="option"),

@@ -22,6 +22,8 @@ KEPT = {
     "build": ("build", DESIGN),
     "build-cables": ("build", DESIGN, "--cables", "--fail", "spine-1"),
     "check": ("check", DESIGN),
+    "headroom": ("headroom", DESIGN),
+    "headroom-port": ("headroom", "--switch", "sn5600", "--speed", "400G", "--length", "40m"),
     "simulate": ("simulate", DESIGN),
     "collective": ("collective", "all-reduce", "--ranks", "4", "--size", "256 MB"),
     "collective-design": (
@@ -102,7 +104,9 @@ def test_json_has_no_nan(capsys):
     )
 
 
-@pytest.mark.parametrize("command", ["run", "build", "check", "simulate", "collective", "schema"])
+@pytest.mark.parametrize(
+    "command", ["run", "build", "check", "simulate", "collective", "headroom", "schema"]
+)
 def test_help_has_an_example(cli, command):
     outcome = cli(command, "--help")
     assert outcome.code == 0

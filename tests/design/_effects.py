@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from _effect import BASES, Effect, changed
 from _effects_cluster import CLUSTER_EFFECTS
+from _effects_congestion import CONGESTION_EFFECTS
 from _effects_network import NETWORK_EFFECTS
 from _effects_work import WORK_EFFECTS
 
 __all__ = ["BASES", "EFFECTS", "Effect", "changed"]
 
 EFFECTS: dict[str, Effect] = {
-    effect.key: effect for effect in (*CLUSTER_EFFECTS, *NETWORK_EFFECTS, *WORK_EFFECTS)
+    effect.key: effect
+    for effect in (*CLUSTER_EFFECTS, *NETWORK_EFFECTS, *CONGESTION_EFFECTS, *WORK_EFFECTS)
 }

@@ -6,6 +6,7 @@ through the product's own interface, so that a field counts only where a user ca
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 from collections.abc import Callable
 from functools import cache
@@ -18,6 +19,7 @@ from ruamel.yaml import YAML
 
 from railweave.design import LoadedDesign, parse_design
 from railweave.errors import DesignError, InputError
+from railweave.fabric import PlaneId
 
 FILES = Path(__file__).parent / "files"
 
@@ -209,6 +211,23 @@ def report(design: dict[str, Any]) -> Any:
     return html.render_html(_record(design))
 
 
+def qos(design: dict[str, Any]) -> Any:
+    """What the packet engine is given of the back-end: settings by switch model, and of a NIC."""
+    lossless = room("fabric.lossless", "plane_qos")
+    loaded, fabric = load(design), built(design).fabric
+    made = lossless.plane_qos(fabric, loaded.design, loaded.catalog, PlaneId.BACKEND)
+    seen = []
+    for switch in made.switches.values():
+        fields = {field.name: getattr(switch, field.name) for field in dataclasses.fields(switch)}
+        for policy in ("ecn", "headroom_bytes", "pfc_response_s"):
+            del fields[policy]
+        fields["assumptions"] = ()
+        marks = [switch.ecn(priority, 400e9) for priority in range(8)]
+        room_of = [switch.headroom_bytes(400e9, length) for length in (5.0, 40.0)]
+        seen.append((fields, marks, room_of, switch.pfc_response_s(400e9)))
+    return seen, made.nic(400e9, 5.0)
+
+
 OBSERVERS: dict[str, Callable[[dict[str, Any]], Any]] = {
     function.__name__: function
     for function in (
@@ -223,6 +242,7 @@ OBSERVERS: dict[str, Callable[[dict[str, Any]], Any]] = {
         links,
         names,
         power,
+        qos,
         racks,
         report,
         storage,

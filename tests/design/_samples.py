@@ -40,7 +40,12 @@ planes:
     links_per_cable: {leaf-spine: 2}
     mtu: 4096 B
     routing: {scheme: e-ecmp, queue_pairs: 4, fields: [src-ip, dst-ip, dst-port]}
-    congestion: pfc+dcqcn
+    congestion:
+      profile: dcqcn-paper
+      ecn: {kmin: 100 kB, kmax: 400 kB}
+      headroom: 300 KiB
+      pfc_threshold: 2
+      watchdog: off
     isolation: vrf
     encryption: macsec
     encryption_required: true

@@ -44,3 +44,4 @@ def test_worked_out_values_of_a_training_job() -> None:
     assert found["jobs[1].parallelism.data"] == "12"
     assert found["cluster.servers[1].count"] == "8"
     assert found["planes.frontend.congestion"] == "cubic"
+    assert found["planes.backend.congestion.scheme"] == "pfc+dcqcn"

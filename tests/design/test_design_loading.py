@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from railweave.design import load_design, parse_design
+from railweave.design import load_design, parse_design, resolved_yaml
 from railweave.design.models import Cluster, PlaneName, RoutingScheme, Transport
 from railweave.errors import DesignError, Problem
 
@@ -133,3 +133,40 @@ def test_no_edit_of_a_design_gives_anything_but_a_design_or_problems(data: st.Da
     except DesignError as error:
         problems = error.problems or (Problem("", "an error without problems"),)
     assert all(problem.line >= 1 and problem.file == "d.yaml" for problem in problems)
+
+
+LISTED = SUPERPOD.replace("ranks: all", "%s placement: [0, 8, 16, 24]")
+
+
+def test_a_list_of_gpus_says_how_many_ranks_there_are() -> None:
+    loaded = parse_design(LISTED % "")
+    assert loaded.design.jobs[0].ranks == 4
+    assert loaded.design.jobs[0].placement == (0, 8, 16, 24)
+    assert loaded.design == parse_design(LISTED % "ranks: 4,").design
+    assert parse_design(resolved_yaml(loaded)).design == loaded.design
+
+
+def test_degrees_are_held_against_the_listed_gpus() -> None:
+    job = "{name: t, model: llama3-8b, parallelism: {tensor: 3}, placement: [0, 1, 2, 3]}"
+    text = SUPERPOD[: SUPERPOD.index("jobs:")] + f"jobs: [{job}]\n"
+    with pytest.raises(DesignError, match=r"3 × pipeline 1 = 3 does not divide the 4 ranks"):
+        parse_design(text)
+    assert parse_design(text.replace("tensor: 3", "tensor: 2")).design.jobs[0].ranks == 4
+
+
+@pytest.mark.parametrize(
+    ("ranks", "message"),
+    [
+        ("ranks: 3,", "4 GPUs are placed for 3 ranks"),
+        ("ranks: all,", "4 GPUs are placed for 1016 ranks"),
+    ],
+)
+def test_a_list_of_another_length_than_the_ranks_stays_an_error(ranks: str, message: str) -> None:
+    with pytest.raises(DesignError, match=message):
+        parse_design(LISTED % ranks)
+
+
+@pytest.mark.parametrize("listed", ["[]", "[x]", "[0]"])
+def test_a_list_that_is_wrong_is_answered_as_before(listed: str) -> None:
+    with pytest.raises(DesignError):
+        parse_design((LISTED % "").replace("[0, 8, 16, 24]", listed))

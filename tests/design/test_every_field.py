@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from _effects import BASES, EFFECTS, Effect
 from _effects_cluster import CLUSTER_EFFECTS
+from _effects_congestion import CONGESTION_EFFECTS
 from _effects_network import NETWORK_EFFECTS
 from _effects_work import WORK_EFFECTS
 from _fields import field_keys
@@ -20,7 +21,7 @@ def test_enumeration_reaches_unions_and_nested_models() -> None:
         "TierSwitches.core",
         "TierRatios.spine",
         "RoutingSpec.fields=dst-port",
-        "Plane.congestion=pfc+receiver-driven",
+        "CongestionSpec.scheme=pfc+receiver-driven",
         "Job.placement=random",
         "LinksPerCable.spine_core",
     ):
@@ -34,7 +35,8 @@ def test_field_is_registered(key: str) -> None:
 
 
 def test_no_field_has_two_entries() -> None:
-    keys = [effect.key for effect in (*CLUSTER_EFFECTS, *NETWORK_EFFECTS, *WORK_EFFECTS)]
+    groups = (CLUSTER_EFFECTS, NETWORK_EFFECTS, CONGESTION_EFFECTS, WORK_EFFECTS)
+    keys = [effect.key for group in groups for effect in group]
     assert len(keys) == len(set(keys))
 
 

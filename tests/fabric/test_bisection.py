@@ -154,13 +154,60 @@ def test_rail_only_counts_server_halves_within_rails():
     assert any(cut.bps == 0 and not cut.counted for cut in result.cuts)
 
 
-def test_unequal_sides_are_shown_but_not_counted():
+def brought_to_half(network, side, flow):
+    """The rule for uneven sides: share of the smaller side × half of all, with every link up."""
+    sides = sorted(int(network.host_bps[side == s].sum()) for s in (0, 1))
+    server = np.bincount(network.host_node, weights=network.host_bps).max()
+    return flow if sides[1] - sides[0] <= server else flow * sum(sides) / 2 / sides[0]
+
+
+def test_three_zones_count_by_what_joins_them():
+    fabric = three_tier(pods=3, leaves=2, spines=2, cores=2, per_leaf=2)
+    model = halving_model(fabric)
+    result = bisection(fabric, model=model)
+    cuts = {cut.name: cut for cut in result.cuts}
+    # 4 hosts a zone, 2 links out of it; the equal halves part the middle zone, which has no limit.
+    assert cuts["servers: first | second half"].bps == 4 * 400 * G
+    assert (result.cut, cuts[result.cut].bps) == ("pods: first | second half", 2 * 400 * G)
+    assert cuts[result.cut].full_bps == 4 * 400 * G
+    assert (result.fraction, result.bps) == (0.5, 3 * 400 * G)
+    for halving in model.halvings:
+        flow = reference(fabric, model.network, halving.side)
+        assert cuts[halving.name].bps == flow
+        assert cuts[halving.name].as_half_bps == brought_to_half(model.network, halving.side, flow)
+
+
+def test_zones_of_unequal_size_are_parted_by_bandwidth_and_not_called_a_halving_for_nothing():
+    fabric = clos(servers=10, per_leaf=3, spines=3)  # leaves of 3, 3, 3 and 1 servers
+    cuts = {cut.name: cut for cut in bisection(fabric).cuts}
+    first = cuts["leaves: first | second half"]
+    assert (first.full_bps, first.as_half_bps) == (4 * 400 * G, 5 * 400 * G)
+    assert first.counted
+
+
+def test_uneven_sides_do_not_make_a_full_network_seem_less():
     fabric = clos(servers=12, per_leaf=4, spines=8)
     result = bisection(fabric)
-    pods = next(cut for cut in result.cuts if cut.name == "leaves: first | second half")
-    assert not pods.counted
-    assert "not a halving" in pods.note
-    assert result.bps == 6 * 400 * G
+    leaves = next(cut for cut in result.cuts if cut.name == "leaves: first | second half")
+    assert (leaves.bps, leaves.as_half_bps) == (4 * 400 * G, 6 * 400 * G)
+    assert leaves.counted
+    assert (result.bps, result.fraction) == (6 * 400 * G, 1.0)
+
+
+def test_a_small_zone_beside_a_large_one_says_little_of_halves():
+    fabric = clos(servers=11, per_leaf=9, spines=1)
+    result = bisection(fabric)
+    leaves = next(cut for cut in result.cuts if cut.name == "leaves: first | second half")
+    assert not leaves.counted
+    assert "a quarter" in leaves.note
+    assert result.cut == "servers: first | second half"
+
+
+def test_uneven_leaves_of_rails_do_not_count_where_servers_are_on_both_sides():
+    fabric = clos(servers=4, gpus=3, per_leaf=4, rails=True, spines=2)
+    leaves = next(cut for cut in bisection(fabric).cuts if cut.name.startswith("leaves"))
+    assert not leaves.counted
+    assert "servers have links on both" in leaves.note
 
 
 def test_halvings_stay_those_of_the_intact_fabric():
@@ -265,8 +312,12 @@ def test_bisection_is_nothing_exactly_where_networkx_finds_more_pieces(seed, los
         assert (found.bps, found.cut) == (0.0, f"the fabric is in {now} pieces")
         assert found.fraction == 0.0
     else:
-        flows = [model.flow_bps(h, after.link_up) for h in model.halvings if h.counted]
-        assert found.bps == min(flows)
+        flows = [
+            brought_to_half(network, h.side, reference(after, network, h.side))
+            for h in model.halvings
+            if h.counted
+        ]
+        assert found.bps == pytest.approx(min(flows), rel=1e-12)
 
 
 def test_islands_of_leaves_have_no_bisection_though_halves_meet_within_them():

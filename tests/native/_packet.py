@@ -10,7 +10,7 @@ import numpy as np
 from railweave import _native
 
 NONE = 0xFFFFFFFF
-RUNNING, FINISHED, STUCK, DEADLOCK = range(4)
+RUNNING, FINISHED, STUCK, DEADLOCK, FAILED = range(5)
 
 
 @dataclass
@@ -55,6 +55,7 @@ class Net:
         rounds: int = 1,
         payload_bytes: int = 4096,
         prepare: Callable[[_native.PacketSim, dict[str, np.ndarray]], None] | None = None,
+        plan: Callable[[_native.PacketTasks], None] | None = None,
     ) -> _native.PacketSim:
         """Return a simulation in which each path carries one stream, each a task of its own."""
         u4, u8 = np.uint32, np.uint64
@@ -141,6 +142,8 @@ class Net:
         tasks.pred_ptr = np.zeros(m + 1, u8)
         tasks.pred_stream = np.zeros(0, u4)
         tasks.pred_lag = np.zeros(0, u4)
+        if plan is not None:
+            plan(tasks)
         sim.set_work(given, tasks)
         return sim
 

@@ -89,6 +89,9 @@ def test_dcqcn_firmware_cuts_once_a_period_and_moves_alpha_once_a_period():
     alpha *= (1 - g) ** 2  # none in the third and fourth
     rate *= 1 - alpha / 2
     assert unit.rate_Bps == pytest.approx(rate, rel=1e-12)
+    unit.cnp(20 * US)  # none in 16 more
+    rate *= 1 - alpha * (1 - g) ** 16 / 2
+    assert unit.rate_Bps == pytest.approx(rate, rel=1e-12)
 
 
 def test_dcqcn_target_is_kept_over_cuts_without_a_rise_unless_clamped():
@@ -129,12 +132,10 @@ def test_dcqcn_costs_nothing_at_line_rate():
         unit.sent(k, 1_000_000)
     assert unit.timer_ps is None
     unit.cnp(1000)
-    rounds = 0
-    while unit.timer_ps is not None:
-        unit.timer(unit.timer_ps)
-        rounds += 1
-    assert unit.rate_Bps == 5e9
-    assert rounds <= 17  # the gap halves from 1/2 to below 2^-16
+    for _ in range(17):  # the gap halves from 1/2 to below 2^-16
+        if unit.timer_ps is not None:
+            unit.timer(unit.timer_ps)
+    assert (unit.rate_Bps, unit.timer_ps) == (5e9, None)
     for k in range(100):
         unit.sent(10**12 + k, 1_000_000)
     assert (unit.rate_Bps, unit.timer_ps) == (5e9, None)
@@ -167,19 +168,22 @@ def test_hpcc_one_step_by_hand():
     assert unit.window_bytes == pytest.approx(wc * 0.95 / 1.5 + w_ai)
 
 
-def test_hpcc_the_fullest_hop_decides_and_a_new_way_only_resets():
+@pytest.mark.parametrize("fullest", [0, 1, 2])
+def test_hpcc_the_fullest_hop_decides(fullest):
     unit = probe("hpcc")
-    unit.ack(10 * US, 10 * US, 1, 50, 1000, hops=[hop(5 * US, 0, link=1), hop(6 * US, 0, link=2)])
-    hops = [hop(15 * US, 10_000, link=1), hop(16 * US, 100_000, rate=1e10, link=2)]
+    unit.ack(10 * US, 10 * US, 1, 50, 1000, hops=[hop(5 * US, 0, link=k) for k in range(3)])
+    hops = [hop(15 * US, 50_000 if k == fullest else 10_000, link=k) for k in range(3)]
     unit.ack(20 * US, 10 * US, 2, 60, 1000, hops=hops)
-    assert unit.window_bytes == pytest.approx(50_000 * 0.95 + 25)  # u = 1 at hop 2, 0.2 at hop 1
-    held = unit.window_bytes
-    unit.ack(
-        30 * US, 10 * US, 70, 80, 1000, hops=[hop(25 * US, 0, link=1), hop(26 * US, 0, link=3)]
-    )
-    assert unit.window_bytes == held
-    unit.ack(31 * US, 10 * US, 71, 80, 1000, hops=[])
-    assert unit.window_bytes == held
+    assert unit.window_bytes == pytest.approx(50_000 * 0.95 + 25)  # u = 1 there, 0.2 elsewhere
+
+
+def test_hpcc_a_new_way_only_resets():
+    unit = probe("hpcc")
+    unit.ack(10 * US, 10 * US, 1, 50, 1000, hops=[hop(5 * US, 0, link=1)])
+    for at, way in ((20, [2]), (30, [2, 3]), (40, []), (50, [2, 4]), (60, [2, 3])):
+        hops = [hop(at * US, at * 10_000, link=k) for k in way]
+        unit.ack(at * US, 10 * US, at, at + 1, 1000, hops=hops)
+        assert unit.window_bytes == 50_000
 
 
 def hpcc_loop(unit, rounds):

@@ -204,6 +204,20 @@ def test_cubic_loss_once_a_window_timeout_and_slow_start():
     assert 49 * PACKET <= unit.window_bytes < 53 * PACKET  # K is 0, the plateau is here
 
 
+def test_cubic_after_a_timeout_the_plateau_is_where_slow_start_ended():
+    unit = probe("cubic", initial_window_packets=100, rtt_ps=200_000 * US)
+    unit.loss(1)
+    unit.loss(2, timeout=True)
+    feed = Feed(unit, 200_000 * US)
+    feed.now = 10
+    while unit.window_bytes < 49 * PACKET:
+        feed.ack(step_ps=1)
+    for _ in range(5):
+        feed.window()
+    # 0.4 t^3 and Reno's 0.53 a round trip: 2.6; towards the old plateau it would be 7.
+    assert unit.window_bytes / PACKET == pytest.approx(49 + 2.6, abs=1)
+
+
 @pytest.mark.parametrize("react", [False, True])
 def test_cubic_reacts_to_marks_where_told(react):
     unit = probe("cubic", react_to_marks=react, initial_window_packets=100)
@@ -306,6 +320,28 @@ def test_nscc_quick_adapt_takes_what_was_delivered():
     assert unit.window_bytes == 5 * PACKET
     unit.loss(feed.now + 1, timeout=True)
     assert unit.window_bytes == 4 * PACKET
+
+
+def test_nscc_quick_adapt_spares_a_flow_that_delivers():
+    unit, feed = nscc()  # the gate is an eighth of 75 packets
+    feed.ack(rtt_ps=20 * US)
+    for _ in range(10):
+        feed.ack(rtt_ps=20 * US)
+    feed.now += 20 * US
+    unit.loss(feed.now)
+    assert unit.window_bytes == 74 * PACKET
+
+
+def test_nscc_adds_eta_each_period():
+    unit, feed = nscc(quick_adapt_delay=0.0, eta_packets=0.3)
+    feed.ack(marked=True, rtt_ps=60 * US, step_ps=9 * US, packets=75)
+    feed.now += 2 * US
+    unit.loss(feed.now, timeout=True)
+    before = unit.window_bytes
+    feed.ack(marked=True, rtt_ps=14 * US)  # a mark and a short queue: nothing else
+    assert unit.window_bytes - before == pytest.approx(100)
+    feed.ack(marked=True, rtt_ps=14 * US)
+    assert unit.window_bytes - before == pytest.approx(100)
 
 
 def test_nscc_quick_adapt_on_delay_only_where_told():

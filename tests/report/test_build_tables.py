@@ -40,6 +40,15 @@ def test_halvings_that_do_not_count_are_said_below_and_kept_in_json():
     }
 
 
+def test_uneven_halves_say_what_they_count_as():
+    _, found = tables(20, "leaf-spine", 3)  # leaves of 6, 6, 6 and 2 servers
+    cuts = found["cuts"]
+    assert any(row[0].startswith("leaves: first | second half") for row in cuts.rows)
+    (said,) = [note for note in cuts.notes if note.startswith("Uneven sides")]
+    assert "leaves: first | second half" in said
+    assert not any("Uneven" in note for note in tables(16, "rail-optimized")[1]["cuts"].notes)
+
+
 def test_a_fabric_in_pieces_is_the_worst_row():
     summary, found = tables(16, "leaf-spine", 4, fail=["spine-1"])
     assert summary.backend.capacity.bisection_bps == 0.0

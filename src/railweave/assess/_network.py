@@ -9,37 +9,48 @@ from railweave.assess._collisions import few_flows
 from railweave.assess.context import CheckContext
 from railweave.design.models import (
     CongestionName,
-    InlineSwitch,
-    Plane,
     PlaneName,
     RoutingScheme,
-    TierSwitches,
     Topology,
     Transport,
 )
 from railweave.fabric import PlaneId
+from railweave.fabric.lossless import headroom_report
 from railweave.fabric.plan import Growth, PlanePlan
+from railweave.fabric.wire import encryption_bytes, encryption_on, framing
 from railweave.findings import Finding
-from railweave.units import format_bits_rate, format_bytes
 
 __all__ = ["NETWORK_CHECKS"]
 
-#: what host and switch must agree on, by profile
+#: what host and switch must agree on, by what the senders do
 INTENT: Final = {
+    "dcqcn": "ECN marks at switches, CNPs by receivers, senders slow down",
+    "hpcc": "senders set their window by what switches write into packets (in-band telemetry)",
+    "timely": "senders set their rate by how the round trip changes",
+    "swift": "senders hold the round trip at a target",
+    "nscc": "senders set their window by marks and delay; receivers take packets out of order",
+    "cubic": "TCP's own congestion control; switches may drop",
+    "dctcp": "ECN marks at switches, TCP senders shrink their window by the share of marks",
+    "cc": "switches mark forward (FECN), receivers tell senders (BECN), senders wait longer"
+    " between packets; credits remain",
+}
+#: what is special of a scheme
+INTENT_OF: Final = {
     CongestionName.NONE: "senders are not held back: loss is repaired by retransmission only",
     CongestionName.CREDITS: "link-level credits hold senders back; no drops for want of room",
     CongestionName.PFC: "one lossless priority, pause on it at hosts and switches; no marks",
-    CongestionName.DCQCN: "ECN marks at switches, CNPs by receivers, senders slow down; no pause",
+    CongestionName.DCQCN: f"{INTENT['dcqcn']}; no pause",
     CongestionName.PFC_DCQCN: "ECN marks and DCQCN act first, PFC on one lossless priority is the"
     " last resort: mark below the pause threshold, same priority and DSCP at every hop",
     CongestionName.RECEIVER_DRIVEN: "the collective library admits by clear-to-send; PFC on one"
     " lossless priority guards the rest; DCQCN off",
-    CongestionName.CUBIC: "TCP's own congestion control; switches may drop",
 }
-#: bytes a sender still delivers after it is told to pause, besides the cable: two largest frames
-#: and 3.8 KB of response (a published switch rule, without its cell overhead: a lower bound)
-PAUSE_BYTES: Final = 2 * 9216 + 3840
-LIGHT_IN_CABLE_M_PER_S: Final = 1.98e8
+
+
+def intent(scheme: CongestionName) -> str:
+    """Say in a sentence what host and switch must agree on."""
+    guard = "; PFC on one lossless priority is the last resort" if scheme.pfc else ""
+    return INTENT_OF.get(scheme) or INTENT[scheme.control] + guard
 
 
 def single_switch(context: CheckContext) -> Iterator[Finding]:
@@ -95,7 +106,7 @@ def congestion_intent(context: CheckContext) -> Iterator[Finding]:
     for name, plane, _ in context.networks():
         profile, path = context.congestion(plane), f"planes.{name.value}.congestion"
         yield context.info(
-            "congestion-intent", path, f"{name.value}: {profile.value}: {INTENT[profile]}"
+            "congestion-intent", path, f"{name.value}: {profile.value}: {intent(profile)}"
         )
         if context.transport(plane) is not Transport.ROCEV2:
             continue
@@ -132,43 +143,12 @@ def congestion_intent(context: CheckContext) -> Iterator[Finding]:
             )
 
 
-def pause_buffer(context: CheckContext) -> Iterator[Finding]:
-    """Hold the buffer of a switch with PFC against what arrives after its pauses."""
-    profiles = (CongestionName.PFC, CongestionName.PFC_DCQCN, CongestionName.RECEIVER_DRIVEN)
-    for name, plane, plan in context.networks():
-        if context.congestion(plane) not in profiles or plan is None:
-            continue
-        fabric = context.fabric
-        mine = (fabric.link_plane == plan.plane) & (fabric.link_layer >= 2)
-        length = float(fabric.link_length_m[mine].max(initial=0.0))
-        for tier, shape in plan.switches.items():
-            buffer = _buffer_bytes(context, plane, tier)
-            if buffer is None:
-                continue
-            speed = plan.host_bps if tier == "leaf" else shape.speed_bps
-            flight = 2 * length * speed / LIGHT_IN_CABLE_M_PER_S / 8
-            links = shape.links(speed)
-            need = links * (flight + PAUSE_BYTES)
-            if need > buffer:
-                yield context.warning(
-                    "buffer-below-headroom",
-                    f"planes.{name.value}.switch",
-                    f"{tier}: {format_bytes(buffer)} of buffer hold less than the"
-                    f" {need / 1e6:.3g} MB that {links} ports still receive after pausing",
-                    f"{links} × (2 × {length:.3g} m at {format_bits_rate(speed)} + two frames of"
-                    f" 9,216 B + 3.8 KB); a lower bound, one lossless priority",
-                    "a switch with more buffer, shorter cables, or congestion: dcqcn",
-                )
-
-
-def _buffer_bytes(context: CheckContext, plane: Plane, tier: str) -> int | None:
-    choice = plane.switch
-    if isinstance(choice, TierSwitches):
-        by_tier = {"leaf": choice.leaf, "spine": choice.spine, "core": choice.core}
-        choice = by_tier[tier] or choice.spine or choice.leaf
-    if isinstance(choice, InlineSwitch):
-        return choice.buffer
-    return None if choice is None else context.catalog.switch(choice).buffer_bytes
+def lossless_settings(context: CheckContext) -> Iterator[Finding]:
+    """Hold classes, headroom and ECN thresholds of each switch against its ports and buffer."""
+    planes = tuple(PlaneId[name.name] for name, _, _ in context.networks())
+    report = headroom_report(context.fabric, context.design, context.catalog, planes)
+    for finding in report.findings:
+        yield context.placed(finding)
 
 
 _HASHED: Final = (RoutingScheme.ECMP, RoutingScheme.E_ECMP)
@@ -313,12 +293,12 @@ def tenants_are_isolated(context: CheckContext) -> Iterator[Finding]:
             )
 
 
-#: what each kind of encryption costs and covers
+#: what each kind of encryption covers
 ENCRYPTION: Final = {
-    "macsec": "link by link, up to 32 B a frame; switches see clear text",
-    "ipsec": "host to host; ESP adds 40 B or more a packet and hides ports from ECMP hashing",
-    "psp": "NIC to NIC in UDP; 40 B or more a packet, keys a connection",
-    "tls": "by the application; switches and hosts' kernels see cipher text",
+    "macsec": "link by link, and switches see clear text",
+    "ipsec": "host to host, ESP in transport mode, which hides ports from ECMP hashing",
+    "psp": "NIC to NIC in UDP, keys a connection",
+    "tls": "by the application, and switches and hosts' kernels see cipher text",
 }
 
 
@@ -339,11 +319,14 @@ def encryption_provided(context: CheckContext) -> Iterator[Finding]:
             )
         elif plane.encryption != "none":
             needed = "" if plane.encryption_required else " (not required)"
+            carrier = context.plane(plane.shares or name) or plane
+            kinds = encryption_on(context.design.planes, context.built.network, PlaneId[name.name])
+            frame = framing(context.transport(carrier), carrier.mtu, kinds)
             yield context.info(
                 "encryption-provided",
                 path,
                 f"{name.value} is encrypted by {plane.encryption}{needed}:"
-                f" {ENCRYPTION[plane.encryption]}; its bytes are not counted in wire bytes",
+                f" {ENCRYPTION[plane.encryption]}; {encryption_bytes(frame)} are counted",
             )
 
 
@@ -376,7 +359,7 @@ NETWORK_CHECKS = (
     single_switch,
     few_spines,
     congestion_intent,
-    pause_buffer,
+    lossless_settings,
     hash_polarisation,
     few_flows,
     oversubscribed_all_to_all,

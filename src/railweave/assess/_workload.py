@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from railweave.assess._overlap import gpus_of_one_job
 from railweave.assess.context import CheckContext
 from railweave.design.models import Algorithm, Job, ServerGroup, StorageServers
 from railweave.findings import Finding
@@ -170,4 +171,10 @@ def _evidence(storage: StorageServers, own_bps: float | None) -> str:
     return f"{storage.count} storage servers with {storage.ports} × {ports}{own}"
 
 
-WORKLOAD_CHECKS = (tensor_in_a_server, model_fits_memory, channels_over_rails, storage_keeps_up)
+WORKLOAD_CHECKS = (
+    tensor_in_a_server,
+    model_fits_memory,
+    channels_over_rails,
+    gpus_of_one_job,
+    storage_keeps_up,
+)

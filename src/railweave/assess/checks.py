@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from importlib.metadata import entry_points
 from typing import Final, TypeAlias
 
+from railweave.assess._deadlock import DEADLOCK_CHECKS
 from railweave.assess._network import NETWORK_CHECKS
 from railweave.assess._operations import OPERATIONS_CHECKS
 from railweave.assess._workload import WORKLOAD_CHECKS
@@ -24,6 +25,7 @@ Check: TypeAlias = Callable[[CheckContext], Iterable[Finding]]
 GROUP: Final = "railweave.checks"
 CHECKS: Final[tuple[Check, ...]] = (
     *NETWORK_CHECKS,
+    *DEADLOCK_CHECKS,
     *OPERATIONS_CHECKS,
     *WORKLOAD_CHECKS,
 )

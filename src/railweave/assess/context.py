@@ -104,8 +104,9 @@ class CheckContext:
         return plane.transport or Transport.TCP
 
     def congestion(self, plane: Plane) -> CongestionName:
-        """Return a plane's congestion profile."""
-        return plane.congestion or default_congestion(self.transport(plane))
+        """Return a plane's congestion scheme."""
+        named = None if plane.congestion is None else plane.congestion.scheme
+        return named or default_congestion(self.transport(plane))
 
     def scheme(self, plane: Plane) -> RoutingScheme:
         """Return a plane's routing scheme."""

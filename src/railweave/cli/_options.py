@@ -30,6 +30,7 @@ class EngineName(StrEnum):
 
     ANALYTIC = "analytic"
     FLOW = "flow"
+    PACKET = "packet"
 
 
 DesignFile = Annotated[Path, typer.Argument(metavar="DESIGN", help="Design file (YAML).")]
@@ -47,7 +48,8 @@ Strict = Annotated[bool, typer.Option("--strict", help="Warnings too end with ex
 Engine = Annotated[
     EngineName,
     typer.Option(
-        "--engine", help="Closed forms, each job without other traffic, or max-min fair flows."
+        "--engine",
+        help="Closed forms, each job without other traffic; max-min fair flows; or packet by packet.",
     ),
 ]
 Routing = Annotated[
@@ -70,10 +72,10 @@ def check_tolerance(engine: EngineName, tolerance: float) -> None:
     """Refuse a tolerance where it would do nothing.
 
     Raises:
-        InputError: the analytic engine with a tolerance.
+        InputError: another engine than the flow engine with a tolerance.
     """
-    if tolerance and engine is EngineName.ANALYTIC:
+    if tolerance and engine is not EngineName.FLOW:
         raise InputError(
-            "--tolerance speaks of the flow engine, and --engine analytic has none; "
+            f"--tolerance speaks of the flow engine, and --engine {engine.value} has none; "
             "leave one of the two out"
         )

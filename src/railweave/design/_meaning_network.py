@@ -24,15 +24,22 @@ __all__ = ["CONGESTION_OF", "ENCRYPTION_OF", "MTU_OF", "NETWORK_CHECKS", "SCHEME
 #: fields that still mean something on a plane which shares another one's network
 SHARED_FIELDS: Final = frozenset({"shares", "isolation", "encryption", "encryption_required"})
 CONGESTION_OF: Final[dict[Transport, tuple[CongestionName, ...]]] = {
-    Transport.INFINIBAND: (CongestionName.CREDITS,),
+    Transport.INFINIBAND: (CongestionName.CREDITS, CongestionName.CREDITS_CC),
     Transport.ROCEV2: (
         CongestionName.NONE,
         CongestionName.PFC,
         CongestionName.DCQCN,
         CongestionName.PFC_DCQCN,
         CongestionName.RECEIVER_DRIVEN,
+        CongestionName.HPCC,
+        CongestionName.PFC_HPCC,
+        CongestionName.TIMELY,
+        CongestionName.PFC_TIMELY,
+        CongestionName.SWIFT,
+        CongestionName.PFC_SWIFT,
+        CongestionName.NSCC,
     ),
-    Transport.TCP: (CongestionName.NONE, CongestionName.CUBIC),
+    Transport.TCP: (CongestionName.NONE, CongestionName.CUBIC, CongestionName.DCTCP),
 }
 #: InfiniBand forwards by destination; hashing, flowlets and pinned paths need Ethernet switches
 SCHEMES_OF: Final[dict[Transport, tuple[RoutingScheme, ...]]] = {
@@ -172,13 +179,14 @@ def profile_fits_transport(context: Context) -> Iterator[Problem]:
         transport, path = plane.transport, ("planes", name.value)
         if transport is None:
             continue
-        if plane.congestion is not None and plane.congestion not in CONGESTION_OF[transport]:
+        named = None if plane.congestion is None else plane.congestion.scheme
+        if named is not None and named not in CONGESTION_OF[transport]:
             choices = [choice.value for choice in CONGESTION_OF[transport]]
             yield context.problem(
-                (*path, "congestion"),
-                f"{plane.congestion.value!r} does not exist on {transport.value}",
+                _scheme_path(context, name, "congestion"),
+                f"{named.value!r} does not exist on {transport.value}",
                 allowed=list_names(choices),
-                nearest=choices[0] if len(choices) == 1 else nearest(plane.congestion, choices),
+                nearest=nearest(named, choices),
             )
         scheme = plane.routing.scheme
         if scheme is not None and scheme not in SCHEMES_OF[transport]:
@@ -197,8 +205,8 @@ def profile_fits_transport(context: Context) -> Iterator[Problem]:
         yield from _mtu(context, name, plane, transport)
 
 
-def _scheme_path(context: Context, name: PlaneName) -> tuple[str, ...]:
-    path = ("planes", name.value, "routing")
+def _scheme_path(context: Context, name: PlaneName, field: str = "routing") -> tuple[str, ...]:
+    path = ("planes", name.value, field)
     return (*path, "scheme") if context.document.has((*path, "scheme")) else path
 
 

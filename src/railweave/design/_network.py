@@ -7,6 +7,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
+from railweave.design._congestion import CongestionSpec
 from railweave.design._values import (
     Also,
     Few,
@@ -210,18 +211,6 @@ class RoutingSpec(SpecModel):
     )
 
 
-class CongestionName(StrEnum):
-    """Congestion profile: which mechanisms hold the senders back."""
-
-    NONE = "none"
-    CREDITS = "credits"
-    PFC = "pfc"
-    DCQCN = "dcqcn"
-    PFC_DCQCN = "pfc+dcqcn"
-    RECEIVER_DRIVEN = "pfc+receiver-driven"
-    CUBIC = "cubic"
-
-
 class Plane(SpecModel):
     """One network plane: a network of its own, or a share of another one."""
 
@@ -292,9 +281,10 @@ class Plane(SpecModel):
     routing: Annotated[RoutingSpec, short_for("scheme"), Also({"definition": "RoutingScheme"})] = (
         Field(RoutingSpec(), description="How paths are chosen; a scheme alone is enough.")
     )
-    congestion: CongestionName | None = Field(
-        None, description="Congestion profile; default: credits, pfc+dcqcn or cubic."
-    )
+    congestion: (
+        Annotated[CongestionSpec, short_for("scheme"), Also({"definition": "CongestionName"})]
+        | None
+    ) = Field(None, description="How senders are held back; a scheme alone is enough.")
     isolation: Literal["none", "vlan", "vrf", "vxlan-evpn", "pkey"] = Field(
         "none", description="What keeps tenants apart here."
     )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from railweave.design._network import PlaneName
 from railweave.design._values import (
@@ -116,7 +116,7 @@ class Job(SpecModel):
             (lambda value: value == "all", Literal["all"]),
             (is_number, Positive),
         ),
-    ] = Field("all", description="GPUs it uses.")
+    ] = Field("all", description="GPUs it uses; default: those that placement lists, else all.")
     placement: Annotated[
         PlacementName | tuple[NonNegative, ...],
         choose(
@@ -128,6 +128,16 @@ class Job(SpecModel):
     ] = Field(PlacementName.PACKED, description="A rule, or the GPU number of every rank.")
     start: Seconds = Field(0.0, description="When it starts.")
     tenant: Name | None = Field(None, description="Whose job it is.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _ranks_of_listed_gpus(cls, data: Any) -> Any:  # noqa: ANN401 - as written, of any shape
+        """Take as many ranks as GPUs are listed, where nothing else is said."""
+        if isinstance(data, dict) and "ranks" not in data:
+            listed = data.get("placement")
+            if isinstance(listed, list | tuple) and listed:
+                return {**data, "ranks": len(listed)}
+        return data
 
 
 SizeNames: TypeAlias = Literal["web-search", "data-mining"]

@@ -103,6 +103,8 @@ def _of_plane(plane: Plane) -> dict[str, str]:
         found["routing.scheme"] = default_scheme(transport).value
     if plane.congestion is None:
         found["congestion"] = default_congestion(transport).value
+    elif plane.congestion.scheme is None:
+        found["congestion.scheme"] = default_congestion(transport).value
     return found
 
 

@@ -18,8 +18,14 @@ from railweave.design._cluster import (
     ServerGroup,
     StorageServers,
 )
-from railweave.design._network import (
+from railweave.design._congestion import (
     CongestionName,
+    CongestionProfile,
+    CongestionSpec,
+    EcnSpec,
+    WatchdogSpec,
+)
+from railweave.design._network import (
     HashField,
     HashFunction,
     InlineSwitch,
@@ -68,7 +74,10 @@ __all__ = [
     "Cluster",
     "Collective",
     "CongestionName",
+    "CongestionProfile",
+    "CongestionSpec",
     "Design",
+    "EcnSpec",
     "Facility",
     "HashField",
     "HashFunction",
@@ -99,6 +108,7 @@ __all__ = [
     "TierSwitches",
     "Topology",
     "Transport",
+    "WatchdogSpec",
 ]
 
 Version: TypeAlias = Annotated[str, Field(min_length=1, max_length=100, strict=True)]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from railweave.design._context import Context
+from railweave.design._meaning_congestion import congestion_means_something
 from railweave.design._meaning_network import NETWORK_CHECKS
 from railweave.design._meaning_work import WORK_CHECKS
 from railweave.design.models import Design
@@ -237,4 +238,9 @@ CLUSTER_CHECKS: tuple[Check, ...] = (
     groups_are_told_apart,
     nics_exist,
 )
-CHECKS: tuple[Check, ...] = (*CLUSTER_CHECKS, *NETWORK_CHECKS, *WORK_CHECKS)
+CHECKS: tuple[Check, ...] = (
+    *CLUSTER_CHECKS,
+    *NETWORK_CHECKS,
+    congestion_means_something,
+    *WORK_CHECKS,
+)

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 __all__ = ["ENGINES", "Explanation", "Result", "simulate"]
 
-ENGINES = ("analytic", "flow")
+ENGINES = ("analytic", "flow", "packet")
 
 
 def simulate(
     fabric: Fabric,
     traffic: Traffic,
     routing: Routing | RoutingSet,
-    engine: Literal["analytic", "flow"] | str = "flow",
+    engine: Literal["analytic", "flow", "packet"] | str = "flow",
     **options: Any,  # noqa: ANN401 - each engine states its own
 ) -> Result:
     """Run traffic over a fabric with one of the engines.
@@ -30,8 +30,10 @@ def simulate(
         fabric: what is there.
         traffic: what is sent.
         routing: how paths are chosen, of one plane or of all.
-        engine: ``"flow"`` (max-min fair, event by event) or ``"analytic"`` (closed forms).
-        options: of that engine; see :func:`railweave.engine.flow.simulate_flow` and
+        engine: ``"flow"`` (max-min fair, event by event), ``"packet"`` (packet by packet) or
+            ``"analytic"`` (closed forms).
+        options: of that engine; see :func:`railweave.engine.flow.simulate_flow`,
+            :func:`railweave.engine.packet.simulate_packet` and
             :func:`railweave.engine.analytic.simulate_analytic`.
 
     Raises:
@@ -42,6 +44,10 @@ def simulate(
         from railweave.engine.flow import simulate_flow
 
         return simulate_flow(fabric, traffic, routing, **options)
+    if engine == "packet":
+        from railweave.engine.packet import simulate_packet
+
+        return simulate_packet(fabric, traffic, routing, **options)
     if engine == "analytic":
         from railweave.engine.analytic import simulate_analytic
 

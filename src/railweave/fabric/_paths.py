@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import TypeVar
 
@@ -37,7 +37,7 @@ class Paths:
 
     Flow ``f`` carries ``share[f]`` of its message over links ``link[ptr[f]:ptr[f+1]]``, in order;
     with ``weight`` (spraying) each link carries that part of the flow's bytes, and the links stand
-    in no particular order. ``plane`` is the PlaneId whose network the flow uses, −1 where it stays
+    in no particular order. ``plane`` is the PlaneId that the flow is of, −1 where it stays
     inside a server or scale-up domain. ``hops`` counts the links of one (the longest) way.
     ``indirect`` counts messages that left through another GPU's NIC.
     """
@@ -50,6 +50,11 @@ class Paths:
     plane: I8
     status: U8
     indirect: int = 0
+
+    def of_plane(self, plane: int) -> Paths:
+        """Return these paths as those of another plane, on the same network."""
+        inside = self.plane < 0
+        return replace(self, plane=np.where(inside, self.plane, plane).astype(np.int8))
 
     @property
     def n_messages(self) -> int:

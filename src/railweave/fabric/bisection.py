@@ -1,8 +1,15 @@
 """Bisection bandwidth: exact maximum flow over the natural halvings of a plane.
 
 Halvings tried, each as *first half | second half* and as *even | odd*: by server number, by leaf,
-by pod (scalable unit or zone), and by parallel plane. One direction is counted, nominal line rate,
-network links only (what crosses inside a server over NVLink or PCIe is not network bandwidth).
+by pod (scalable unit or zone), and by parallel plane; the first half ends where the bandwidths of
+the halves are nearest to each other. One direction is counted, nominal line rate, network links
+only (what crosses inside a server over NVLink or PCIe is not network bandwidth).
+
+Whole leaves or pods seldom part a plane in two equal sides: three zones give 2 to 1. Such a split
+counts by its share: flow / smaller side × half of all host bandwidth, which is the flow itself
+where the sides are equal (to one server). So a fabric is not called non-blocking because no equal
+split respects its zones. A split that leaves less than a quarter of the bandwidth on one side says
+little about halves and does not count, nor does an uneven one that parts the links of a server.
 
 The endpoints of a side are joined into one, which is exact: a side may use all of its host links.
 The flow may take any path, so it is an upper bound for what a routing scheme can reach. The worst
@@ -16,8 +23,10 @@ network has (rails and planes may be apart by design), the bisection is 0 and th
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +41,8 @@ Bool = npt.NDArray[np.bool_]
 I8 = npt.NDArray[np.int8]
 I64 = npt.NDArray[np.int64]
 
+_LEAST_SHARE: Final = Fraction(1, 4)  # of all host bandwidth, on the smaller side of a split
+
 
 @dataclass(frozen=True, eq=False)
 class Halving:
@@ -39,13 +50,15 @@ class Halving:
 
     ``side`` (H,) is 0 or 1 for each host link of the network, −1 for a link that takes no part
     (extra hosts, storage servers). ``counted`` says whether it may be named the worst; where not,
-    ``note`` says why.
+    ``note`` says why. ``scale`` is half of all host bandwidth over the smaller side's, with every
+    link up; 1 where the sides are equal to within one server.
     """
 
     name: str
     side: I8
     counted: bool
     note: str = ""
+    scale: Fraction = Fraction(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +67,8 @@ class Cut:
 
     ``full_bps`` is what the smaller side's live host links offer: flow = full means that the
     network between the halves holds nothing back. For a fabric in pieces it is half of all.
+    ``as_half_bps`` is the flow brought from that side to half of all host bandwidth, by
+    `Halving.scale`; the lowest of these is the bisection.
     """
 
     name: str
@@ -61,11 +76,12 @@ class Cut:
     full_bps: float
     counted: bool
     note: str = ""
+    as_half_bps: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Bisection:
-    """The worst counted cut, and all cuts tried.
+    """The worst counted cut by ``as_half_bps``, which is ``bps`` here, and all cuts tried.
 
     ``by_subplane`` has the flow of the servers' halving (first | second) within each parallel
     plane; its sum is that of the whole where the planes are not joined. ``exact`` is False where a
@@ -81,8 +97,8 @@ class Bisection:
     @property
     def fraction(self) -> float:
         """Share of full bandwidth over the worst cut, 0..1; 1 where nothing is to be cut."""
-        full = next((cut.full_bps for cut in self.cuts if cut.name == self.cut), 0.0)
-        return self.bps / full if full else 1.0
+        worst = next((cut for cut in self.cuts if cut.name == self.cut), None)
+        return worst.bps / worst.full_bps if worst and worst.full_bps else 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,16 +178,18 @@ class HalvingModel:
     def cut(self, halving: Halving, link_up: Bool) -> Cut:
         """Return the cut of one halving with these links up."""
         sides = [self.network.host_capacity(link_up, halving.side == s).sum() for s in (0, 1)]
+        bps = self.flow_bps(halving, link_up)
         return Cut(
             halving.name,
-            self.flow_bps(halving, link_up),
+            bps,
             float(min(sides)),
             halving.counted,
             halving.note,
+            _scaled(bps, halving.scale),
         )
 
     def worst(self, link_up: Bool, *, among: tuple[str, ...] = ()) -> tuple[float, str]:
-        """Return the lowest flow of the counted halvings (or of those named) and its name.
+        """Return the lowest flow, as of half the hosts, of the counted or named halvings; its name.
 
         A network in more pieces than the intact one has 0 left, whatever the halvings carry.
         """
@@ -179,8 +197,13 @@ class HalvingModel:
         pieces = self.torn(link_up) if chosen and not among else 0
         if pieces:
             return 0.0, in_pieces(pieces)
-        flows = [(self.flow_bps(h, link_up), h.name) for h in chosen]
+        flows = [(_scaled(self.flow_bps(h, link_up), h.scale), h.name) for h in chosen]
         return min(flows, key=lambda item: item[0], default=(0.0, ""))
+
+
+def _scaled(bps: float, scale: Fraction) -> float:
+    """Return bps × scale, rounded once; flows are whole numbers of bit/s."""
+    return bps if scale == 1 else float(int(bps) * scale)
 
 
 def in_pieces(number: int) -> str:
@@ -201,7 +224,7 @@ def bisection(
     """
     model = model or halving_model(fabric, plane)
     cuts = tuple(model.cut(halving, fabric.link_up) for halving in model.halvings)
-    worst = min((cut for cut in cuts if cut.counted), key=lambda cut: cut.bps, default=None)
+    worst = min((cut for cut in cuts if cut.counted), key=lambda cut: cut.as_half_bps, default=None)
     pieces = model.torn(fabric.link_up) if worst else 0
     if worst and pieces:
         full_bps = float(model.network.host_capacity(fabric.link_up, model.members).sum()) / 2
@@ -213,7 +236,7 @@ def bisection(
     if first is not None and len(planes) > 1:
         shares = tuple(_within(fabric, model, first, int(number)) for number in planes)
     return Bisection(
-        bps=worst.bps if worst else 0.0,
+        bps=worst.as_half_bps if worst else 0.0,
         cut=worst.name if worst else "",
         cuts=cuts,
         by_subplane=shares,
@@ -244,15 +267,20 @@ def halving_model(fabric: Fabric, plane: PlaneId = PlaneId.BACKEND) -> HalvingMo
     for kind, name, side in _sides(fabric, network, server):
         if any(_same(side, other.side) for other in halvings):
             continue
+        bps = [int(network.host_bps[side == s].sum()) for s in (0, 1)]
+        even = abs(bps[0] - bps[1]) <= allowance or not min(bps)
+        scale = Fraction(1) if even else Fraction(sum(bps), 2 * min(bps))
+        trial = Halving(name, side, True, scale=scale)
         note = ""
         if kind != "servers":
-            bps = [int(network.host_bps[side == s].sum()) for s in (0, 1)]
-            trial = Halving(name, side, True)
-            if abs(bps[0] - bps[1]) > allowance:
-                note = "the sides differ by more than one server: not a halving of the bandwidth"
-            elif _splits_servers(server, side) and not intact.flow_bps(trial, everything):
+            split = _splits_servers(server, side)
+            if not even and min(bps) < _LEAST_SHARE * sum(bps):
+                note = "one side has less than a quarter of the bandwidth: it says little of halves"
+            elif split and not even:
+                note = "the sides differ by more than one server, and servers have links on both"
+            elif split and not intact.flow_bps(trial, everything):
                 note = "this network joins the sides nowhere: such traffic crosses inside servers"
-        halvings.append(Halving(name, side, not note, note))
+        halvings.append(replace(trial, counted=not note, note=note))
     return HalvingModel(network, tuple(halvings))
 
 
@@ -280,13 +308,22 @@ def _sides(
         if len(present) < 2:
             continue
         rank = rank.reshape(-1)
+        weight = np.zeros(len(present), dtype=np.int64)
+        np.add.at(weight, rank, network.host_bps[part])
         for label, value in (
-            ("first | second half", rank >= (len(present) + 1) // 2),
+            ("first | second half", rank >= _middle(weight)),
             ("even | odd", rank % 2 == 1),
         ):
             side = np.full(len(server), -1, dtype=np.int8)
             side[part] = value
             yield kind, f"{kind}: {label}", side
+
+
+def _middle(weight: I64) -> int:
+    """Return how many parts from the first make the most equal halves, more where two ways do."""
+    before = np.cumsum(weight)[:-1]
+    uneven = np.abs(2 * before - weight.sum())
+    return len(uneven) - int(np.argmin(uneven[::-1]))
 
 
 def _same(one: I8, other: I8) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from railweave.design import LoadedDesign
 from railweave.design.defaults import schemes_of
 from railweave.design.models import Plane, RoutingScheme, Transport
@@ -10,6 +12,7 @@ from railweave.fabric._arrays import PlaneId
 from railweave.fabric.build import BuiltFabric
 from railweave.fabric.forwarding import ForwardingTable, read_table
 from railweave.fabric.routing import Routing, RoutingSet, compile_routing
+from railweave.fabric.wire import encryption_on, framing
 
 __all__ = ["compile_planes"]
 
@@ -47,7 +50,16 @@ def compile_planes(
             mtu_bytes=spec.mtu,
             forwarding=_table(loaded, built, wanted.table),
         )
-    return RoutingSet({plane: made[carrier] for plane, carrier in built.network.items()})
+    frames = {
+        plane: framing(
+            made[carrier].transport,
+            made[carrier].frame.mtu_bytes,
+            encryption_on(loaded.design.planes, built.network, plane),
+        )
+        for plane, carrier in built.network.items()
+    }
+    made = {carrier: replace(routing, frame=frames[carrier]) for carrier, routing in made.items()}
+    return RoutingSet({p: made[carrier] for p, carrier in built.network.items()}, frames)
 
 
 def _require_scheme(scheme: RoutingScheme, transport: Transport) -> None:

@@ -30,7 +30,7 @@ InfiniBand switches which hash are taken to see equivalent fields.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -435,9 +435,13 @@ def compile_routing(
 
 @dataclass(frozen=True, eq=False)
 class RoutingSet:
-    """Routing of all planes; a plane which shares another's network has the same `Routing`."""
+    """Routing of all planes; a plane which shares another's network has the same `Routing`.
+
+    ``framings`` holds the framing of planes whose packets are not framed as their `Routing` says.
+    """
 
     planes: Mapping[PlaneId, Routing]
+    framings: Mapping[PlaneId, Framing] = field(default_factory=dict)
 
     @classmethod
     def of(cls, routing: Routing | RoutingSet) -> RoutingSet:
@@ -447,11 +451,11 @@ class RoutingSet:
     def on(self, fabric: Fabric) -> RoutingSet:
         """Return these routings over another state of the fabric."""
         moved = {id(r): r.on(fabric) for r in self.planes.values()}
-        return RoutingSet({plane: moved[id(r)] for plane, r in self.planes.items()})
+        return replace(self, planes={plane: moved[id(r)] for plane, r in self.planes.items()})
 
     def frames(self) -> dict[int, Framing]:
-        """Return the framing by number of the network that is used."""
-        return {int(r.plane): r.frame for r in self.planes.values()}
+        """Return the framing by number of the plane that a flow is of."""
+        return {int(plane): self.framings.get(plane, r.frame) for plane, r in self.planes.items()}
 
     def paths(
         self,
@@ -491,5 +495,5 @@ class RoutingSet:
                 connection=number[ids],
                 size_bytes=size[ids],
             )
-            parts.append((ids, found))
+            parts.append((ids, found.of_plane(value)))
         return merge_paths(n, parts)

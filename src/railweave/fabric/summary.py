@@ -19,7 +19,7 @@ from railweave.fabric.diversity import PathFacts, path_facts
 from railweave.fabric.domains import FailureDomain, failure_domains
 from railweave.fabric.plan import Growth
 from railweave.fabric.power import LINK_CLASSES, PowerReport, ServerDraw, power_report
-from railweave.fabric.wire import Framing, framing
+from railweave.fabric.wire import Framing, encryption_on, framing
 from railweave.provenance import Assumption
 
 __all__ = [
@@ -87,7 +87,7 @@ class CapacitySummary:
 
     @property
     def bisection_bps(self) -> float:
-        """Worst halving, one direction."""
+        """Worst halving, one direction, for half of the hosts."""
         return self.bisection.bps
 
     def to_json(self) -> dict[str, object]:
@@ -104,6 +104,7 @@ class CapacitySummary:
                     "cut": cut.name,
                     "bps": cut.bps,
                     "full_bps": cut.full_bps,
+                    "as_half_bps": cut.as_half_bps,
                     "counted": cut.counted,
                     "note": cut.note,
                 }
@@ -308,7 +309,7 @@ def _plane_facts(
         plane=plane,
         topology=topology.value,
         transport=transport.value,
-        frame=framing(transport, spec.mtu),
+        frame=framing(transport, spec.mtu, encryption_on(design.planes, built.network, plane)),
         provisions=plan.provisions if plan else (),
         growth=plan.growth if plan else (),
         model=model,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Annotated, Final, TypeAlias
 
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
@@ -27,9 +28,12 @@ __all__ = [
     "Watts",
 ]
 
-_PREFIXES: Final = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
-_BINARY: Final = ((2.0**40, "Ti"), (2.0**30, "Gi"), (2.0**20, "Mi"), (2.0**10, "Ki"), (1.0, ""))
-_SMALL: Final = ((1.0, ""), (1e-3, "m"), (1e-6, "u"), (1e-9, "n"), (1e-12, "p"))
+_Scale: TypeAlias = tuple[tuple[float, str], ...]
+_PREFIXES: Final[_Scale] = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+_BINARY: Final[_Scale] = ((2.0**40, "Ti"), (2.0**30, "Gi"), (2.0**20, "Mi"), (2.0**10, "Ki"))
+_SMALL: Final[_Scale] = ((1e-3, "m"), (1e-6, "u"), (1e-9, "n"), (1e-12, "p"))
+_LONG: Final[_Scale] = ((60.0, "min"), (3600.0, "h"), (86400.0, "day"))
+_LONGEST: Final = 21  #: characters of a number that is written without an exponent
 _FLOPS: Final = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([kMGTPE]?)FLOPS?(?:/s)?\s*", re.IGNORECASE)
 _FLOPS_FACTOR: Final = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12, "p": 1e15, "e": 1e18}
 
@@ -79,15 +83,43 @@ def _read_flops(value: object) -> float:
     return float(match[1]) * _FLOPS_FACTOR[match[2].lower()]
 
 
-def _writer(unit: str, scale: tuple[tuple[float, str], ...]) -> Callable[[float], str]:
-    """Make the lossless writer: the largest prefix under which the number reads back the same."""
+def _number(value: float, factor: float) -> str | None:
+    """Write value / factor in the fewest digits that give the value back, without an exponent."""
+    for digits in (6, 9, 12, 15, 17):
+        text = f"{value / factor:.{digits}g}"
+        if float(text) * factor == value:
+            plain = f"{Decimal(text):f}"
+            return plain if len(plain) <= _LONGEST else None
+    return None
+
+
+def _writer(
+    unit: str, prefixes: _Scale = (), others: _Scale = (), whole_below: float = 0.0
+) -> Callable[[float], str]:
+    """Make the lossless writer: the unit that takes the shortest number, best of 1 or more.
+
+    Of equally short ones the larger unit is taken; an exponent stands only where no unit fits.
+
+    Args:
+        unit: the unit of the plain number.
+        prefixes: what the unit may have in front of it, with the factors.
+        others: other units by factor.
+        whole_below: a lower value is written as a whole number where it can be.
+    """
+    scale = [(1.0, unit), *((factor, prefix + unit) for factor, prefix in prefixes), *others]
+    scale.sort(reverse=True)
 
     def write(value: float) -> str:
-        for factor, prefix in scale:
-            number = value / factor
-            if number >= 1 and number * factor == value and float(f"{number:.6g}") == number:
-                return f"{number:.6g} {prefix}{unit}"
-        return f"{value!r} {unit}"
+        if value == 0:
+            return f"0 {unit}"
+        found: list[tuple[bool, int, str]] = []
+        for factor, name in scale:
+            number = _number(value, factor) if value >= factor / 10 else None
+            if number is not None:
+                broken = value < whole_below and "." in number
+                small = 2 * (value < factor)  # 500 ms rather than 0.5 s
+                found.append((broken, len(number) + small, f"{number} {name}"))
+        return min(found, key=lambda item: item[:2])[2] if found else f"{value!r} {unit}"
 
     return write
 
@@ -117,21 +149,23 @@ BytesPerSecond: TypeAlias = Annotated[
 SizeBytes: TypeAlias = Annotated[
     int,
     BeforeValidator(_read_size),
-    PlainSerializer(_writer("B", (*_BINARY[:-1], *_PREFIXES)), return_type=str, when_used="json"),
+    PlainSerializer(
+        _writer("B", (*_BINARY, *_PREFIXES), whole_below=1e4), return_type=str, when_used="json"
+    ),
     _schema(["1 GiB", "256 MB", "9100 B"], rf"{_SI}(b|B|bit|byte)"),
 ]
 #: seconds, from ``"2 us"``
 Seconds: TypeAlias = Annotated[
     float,
     BeforeValidator(_reader("time")),
-    PlainSerializer(_writer("s", _SMALL), return_type=str, when_used="json"),
+    PlainSerializer(_writer("s", _SMALL, _LONG), return_type=str, when_used="json"),
     _schema(["2 us", "30 min"], "(m|u|µ|n|p)?s|min|minute|h|hour|day|year|second"),
 ]
 #: metres, from ``"30 m"``
 Metres: TypeAlias = Annotated[
     float,
     BeforeValidator(_reader("length")),
-    PlainSerializer(_writer("m", _SMALL[:1]), return_type=str, when_used="json"),
+    PlainSerializer(_writer("m"), return_type=str, when_used="json"),
     _schema(["30 m", "150 cm"], "(c|m|k)?m|meter|metre|ft|foot"),
 ]
 #: watts, from ``"10.2 kW"``

@@ -13,7 +13,7 @@ from railweave.design import resolved_yaml
 from railweave.fabric import PlaneId
 from railweave.fabric.capacity import rack_capacities, switch_capacities
 from railweave.fabric.routing import RoutingSet
-from railweave.fabric.wire import Framing
+from railweave.fabric.wire import Framing, encryption_bytes, encryption_on
 from railweave.provenance import Assumption
 from railweave.report.outcomes import (
     completion_stats,
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from railweave.api import BuiltDesign
     from railweave.design.models import RoutingScheme
+    from railweave.engine.choice import EngineChoice
     from railweave.engine.result import Result
     from railweave.fabric import Fabric
     from railweave.fabric.summary import PlaneSummary
@@ -47,10 +48,9 @@ _POD_NAMES = {"rail-optimized": "SU", "multi-zone": "zone", "dual-plane-dual-tor
 def run_design(
     built: BuiltDesign,
     *,
-    engine: str,
+    choice: EngineChoice,
     routing: RoutingScheme | None,
     seed: int | None,
-    tolerance: float,
     what_ifs: bool,
     progress: Callable[[str, float], None],
 ) -> RunRecord:
@@ -67,8 +67,7 @@ def run_design(
         built.fabric,
         workload,
         routes,
-        engine=engine,
-        tolerance=tolerance,
+        choice=choice,
         progress=progress,
         span=(0.2, 0.5),
     )
@@ -76,13 +75,13 @@ def run_design(
     outcomes: tuple[WhatIfOutcome, ...] = ()
     if what_ifs:
         outcomes = what_if_outcomes(
-            built.fabric, simulated, routes, engine=engine, tolerance=tolerance, progress=progress
+            built.fabric, simulated, routes, choice=choice, progress=progress
         )
     assumptions = dict.fromkeys(
         (
             *workload.assumptions,
             *result.assumptions,
-            *_encryption(built),
+            *_encryption(built, routes),
             *summary.assumptions,
         )
     )
@@ -95,9 +94,9 @@ def run_design(
         stated=stated_tables(built.design),
         design_sha256=_digest(built.document.file),
         version=railweave.__version__,
-        engine=engine,
+        engine=choice.name,
         seed=built.design.seed if seed is None else seed,
-        command=_command(built, engine, routing, seed, tolerance),
+        command=_command(built, choice, routing, seed),
         summary=summary,
         topology=collapse(built.fabric, pod_name=_pod_name(summary.backend)),
         findings=(*findings, *result.findings),
@@ -133,21 +132,21 @@ def _pod_name(plane: PlaneSummary) -> str:
     return _POD_NAMES.get(plane.topology, "pod")
 
 
-def _encryption(built: BuiltDesign) -> tuple[Assumption, ...]:
-    """Say that what encryption adds is not counted, where a plane is encrypted."""
-    planes = [
-        f"{plane.name.lower()} ({spec.encryption})"
-        for plane in sorted(set(built.built.network.values()))
-        for spec in [getattr(built.design.planes, plane.name.lower())]
-        if spec.encryption != "none"
+def _encryption(built: BuiltDesign, routes: RoutingSet) -> tuple[Assumption, ...]:
+    """Say what encryption adds to each packet, where a plane is encrypted, and what is left out."""
+    frames = routes.frames()
+    added = [
+        f"{plane.name.lower()} {' and '.join(kinds)} {encryption_bytes(frames[int(plane)])}"
+        for plane in sorted(built.built.network)
+        if (kinds := encryption_on(built.design.planes, built.built.network, plane))
     ]
-    if not planes:
+    if not added:
         return ()
     return (
         Assumption(
             "encryption",
-            f"the bytes and the delay that it adds to each packet are not counted: "
-            f"{', '.join(planes)}",
+            f"its bytes are counted ({'; '.join(added)}); its delay, key exchange and what it "
+            "hides from ECMP hashes are not modelled",
         ),
     )
 
@@ -160,16 +159,15 @@ def _digest(file: str) -> str:
 
 def _command(
     built: BuiltDesign,
-    engine: str,
+    choice: EngineChoice,
     routing: RoutingScheme | None,
     seed: int | None,
-    tolerance: float,
 ) -> str:
     """Return the command line that makes the same record."""
-    words = ["railweave run", built.document.file, f"--engine {engine}"]
+    words = ["railweave run", built.document.file, f"--engine {choice.name}"]
     words += [f"--routing {routing.value}"] if routing else []
     words += [f"--seed {seed}"] if seed is not None else []
-    words += [f"--tolerance {tolerance:g}"] if tolerance else []
+    words += [f"--tolerance {choice.tolerance:g}"] if choice.tolerance else []
     words += [f"--fail {item}" for item in built.failed]
     return " ".join(words)
 

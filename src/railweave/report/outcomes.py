@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from railweave.engine import simulate
+from railweave.engine.choice import EngineChoice
 from railweave.engine.metrics import (
     LabelMetrics,
     collective_bandwidth,
@@ -69,20 +70,21 @@ def simulate_workload(
     workload: Workload,
     routing: RoutingSet,
     *,
-    engine: str,
-    tolerance: float,
+    choice: EngineChoice,
     progress: Progress,
     span: tuple[float, float],
 ) -> Simulated:
     """Run the engine, reporting progress between the two fractions of ``span``."""
     first, last = span
-    options: dict[str, object] = {}
-    if engine == "flow":
-        options = {
-            "tolerance": tolerance,
-            "progress": lambda part: progress("simulate", first + (last - first) * part),
-        }
-    return Simulated(workload, simulate(fabric, workload.traffic, routing, engine, **options))
+    return Simulated(
+        workload,
+        choice.simulate(
+            fabric,
+            workload.traffic,
+            routing,
+            lambda part: progress("simulate", first + (last - first) * part),
+        ),
+    )
 
 
 def _relabelled(result: Result) -> Result:
@@ -298,8 +300,7 @@ def what_if_outcomes(
     simulated: Simulated,
     routing: RoutingSet,
     *,
-    engine: str,
-    tolerance: float,
+    choice: EngineChoice,
     progress: Progress,
 ) -> tuple[WhatIfOutcome, ...]:
     """Return what the loss of one part of each kind does to the bisection and to every job."""
@@ -309,7 +310,7 @@ def what_if_outcomes(
         progress(f"without {name}", 0.5 + 0.4 * i / len(names))
         failure = parse_failures(fabric, (name,))
         state = what_if(fabric, failure)
-        factors = _job_factors(failure.apply(fabric), simulated, routing, engine, tolerance)
+        factors = _job_factors(failure.apply(fabric), simulated, routing, choice)
         outcomes.append(
             WhatIfOutcome(
                 name=name,
@@ -324,11 +325,10 @@ def what_if_outcomes(
 
 
 def _job_factors(
-    fabric: Fabric, simulated: Simulated, routing: RoutingSet, engine: str, tolerance: float
+    fabric: Fabric, simulated: Simulated, routing: RoutingSet, choice: EngineChoice
 ) -> tuple[tuple[str, float], ...]:
-    options = {"tolerance": tolerance} if engine == "flow" else {}
     try:
-        result = simulate(fabric, simulated.workload.traffic, routing.on(fabric), engine, **options)
+        result = choice.simulate(fabric, simulated.workload.traffic, routing.on(fabric))
     except EngineError:
         # Some stream has no path left; a collective with a rank cut off never ends.
         return tuple((plan.name, math.inf) for plan in simulated.workload.jobs)

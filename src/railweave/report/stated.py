@@ -31,7 +31,7 @@ def _plane_table(design: Design) -> PageTable:
         "routing": lambda plane: _own(plane, plane.routing.scheme),
         "hash, seeds": lambda plane: _own(plane, f"{plane.routing.hash}, {plane.routing.seeds}"),
         "queue pairs": lambda plane: _own(plane, plane.routing.queue_pairs),
-        "congestion": lambda plane: _own(plane, plane.congestion),
+        "congestion": lambda plane: _own(plane, plane.congestion and plane.congestion.scheme),
         "MTU": lambda plane: _own(plane, f"{plane.mtu:g} B" if plane.mtu else None),
         "isolation": lambda plane: plane.isolation,
         "encryption": _encryption,

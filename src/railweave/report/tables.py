@@ -167,6 +167,10 @@ def cuts_table(summary: BuildSummary) -> PageTable:
             for i, bps in enumerate(found.by_subplane)
         )
         notes.append(f"By parallel plane: {parts}.")
+    uneven = [cut for cut in found.cuts if cut.counted and cut.as_half_bps != cut.bps]
+    if uneven and found.bps:
+        parts = ", ".join(f"{c.name} {format_bits_rate(c.as_half_bps)}" for c in uneven)
+        notes.append(f"Uneven sides count as what their share is for half of the hosts: {parts}.")
     said = dict.fromkeys(cut.note for cut in found.cuts if not cut.counted)
     for note in said:
         left_out = [c for c in found.cuts if not c.counted and c.note == note]

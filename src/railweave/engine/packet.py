@@ -1,0 +1,260 @@
+"""The packet engine: every data packet queued, marked, scheduled and forwarded on its own."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from railweave import _native
+from railweave.engine._flow_input import row_reduce, unroutable_findings
+from railweave.engine._packet_flows import FlowTable, hub_nodes, native_flows, native_tasks, route
+from railweave.engine._packet_links import PS, Ports, make_links, switch_configs
+from railweave.engine._packet_text import assumptions, end_findings, explanations
+from railweave.engine.packet_settings import PacketSettings, default_settings
+from railweave.engine.result import Result
+from railweave.errors import EngineError
+from railweave.fabric import Fabric
+from railweave.fabric._paths import gather_rows
+from railweave.fabric.routing import Routing, RoutingSet
+from railweave.workload import Traffic
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from railweave.engine.packet_record import PacketRecord
+
+__all__ = ["End", "PacketResult", "PacketRun", "simulate_packet"]
+
+F64 = npt.NDArray[np.float64]
+
+_STEP_S = 0.1
+
+
+class End:
+    """How a run ended."""
+
+    RUNNING, FINISHED, STUCK, DEADLOCK = range(4)
+
+
+@dataclass(frozen=True, eq=False)
+class PacketResult(Result):
+    """A result of the packet engine: with what its queues, pauses and adapters did.
+
+    ``record`` holds samples, pauses, events and counters; ``flow_stream`` is the stream of each
+    queue pair, as its rows count them.
+    """
+
+    record: PacketRecord | None = None
+
+    def messages(self) -> pl.DataFrame:
+        """Return one row a message: stream, label, chunk, bytes, start_s, finish_s, duration_s."""
+        from railweave.engine.packet_record import message_frame
+
+        return message_frame(self)
+
+
+class PacketRun:
+    """One run of the packet engine which can be advanced bit by bit, for live views.
+
+    Args:
+        fabric: its links' capacity, delay and length.
+        traffic: what is sent.
+        routing: of one plane, or of all; moved to this fabric's state where it is of another.
+        settings: of switches and adapters; None takes every default for the fabric's switches.
+        seed: of marking, loss and spraying.
+        allow_unroutable: count streams without a path as dropped instead of failing.
+
+    Raises:
+        EngineError: streams that cannot be routed, or waits in a circle.
+    """
+
+    def __init__(
+        self,
+        fabric: Fabric,
+        traffic: Traffic,
+        routing: Routing | RoutingSet,
+        settings: PacketSettings | None = None,
+        *,
+        seed: int = 0,
+        allow_unroutable: bool = False,
+    ) -> None:
+        self.fabric = fabric
+        self.traffic = traffic
+        self.routing = RoutingSet.of(routing).on(fabric)
+        self.settings = settings or default_settings(fabric, self.routing)
+        self.table: FlowTable = route(fabric, traffic, self.routing, self.settings, allow_unroutable)
+        ports = Ports.of(fabric)
+        options = _native.PacketOptions()
+        options.seed = seed & (2**64 - 1)
+        options.flowlet_gap_ps = round(self.settings.flowlet_gap_s * PS)
+        options.spray_paths = self.settings.spray_paths
+        options.stuck_ps = round(self.settings.stuck_s * PS)
+        self._sim = _native.PacketSim(
+            hub_nodes(fabric, self.table), make_links(fabric, self.settings, ports), options
+        )
+        self._configure(ports)
+        flows = native_flows(fabric, self.routing, self.settings, ports, self.table, self._sim)
+        self._sim.set_work(flows, native_tasks(traffic))
+        self._finished = False
+
+    def _configure(self, ports: Ports) -> None:
+        """Give every switch its settings."""
+        numbers: dict[int, int] = {}
+        for node, config in switch_configs(self.fabric, self.settings, ports).items():
+            if id(config) not in numbers:
+                numbers[id(config)] = self._sim.add_switch_config(config)
+            self._sim.use_switch_config(node, numbers[id(config)])
+
+    @property
+    def now_s(self) -> float:
+        """Simulated time reached."""
+        return float(self._sim.now_s)
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run has ended: all is delivered, or nothing more can happen."""
+        return self._finished
+
+    @property
+    def fraction(self) -> float:
+        """Part of all payload delivered so far, 0 to 1."""
+        total = float(np.sum(self.traffic.stream_bytes))
+        return min(1.0, float(self._sim.bytes_delivered) / total) if total > 0 else 1.0
+
+    def advance(self, until_s: float = math.inf, max_events: int = -1) -> bool:
+        """Go on to a simulated time, or by a number of events (−1 all); True when it has ended.
+
+        Ctrl-C leaves it with KeyboardInterrupt; such a run cannot be gone on with.
+
+        Raises:
+            EngineError: the simulation cannot go on.
+        """
+        try:
+            self._finished = bool(self._sim.advance(until_s, max_events))
+        except RuntimeError as error:
+            raise EngineError(f"packet engine: {error}") from None
+        return self._finished
+
+    def result(self) -> PacketResult:
+        """Gather what is known now; complete once :attr:`finished`.
+
+        Raises:
+            EngineError: packets sent are not those delivered, dropped and in flight.
+        """
+        return _gather(self)
+
+
+def simulate_packet(
+    fabric: Fabric,
+    traffic: Traffic,
+    routing: Routing | RoutingSet,
+    *,
+    settings: PacketSettings | None = None,
+    seed: int = 0,
+    progress: Callable[[float], None] | None = None,
+    until_s: float = math.inf,
+    allow_unroutable: bool = False,
+) -> PacketResult:
+    """Simulate traffic packet by packet.
+
+    Args:
+        fabric, traffic, routing, settings, seed, allow_unroutable: see :class:`PacketRun`.
+        progress: called a few times a second with the part of all bytes delivered; what it raises
+            ends the run.
+        until_s: simulated time at which to stop.
+
+    Returns:
+        The result; the same bits for the same input and seed, whatever the progress calls.
+
+    Raises:
+        EngineError: streams that cannot be routed, or packets that went astray.
+    """
+    run = PacketRun(
+        fabric, traffic, routing, settings, seed=seed, allow_unroutable=allow_unroutable
+    )
+    if progress is None:
+        run.advance(until_s)
+        return run.result()
+    step = 1 << 14
+    while not run.finished and run.now_s < until_s:
+        began = time.monotonic()
+        run.advance(until_s, step)
+        progress(run.fraction)
+        spent = time.monotonic() - began
+        step = min(1 << 24, step * 2) if spent < _STEP_S else max(1 << 12, step // 2)
+    return run.result()
+
+
+def _gather(run: PacketRun) -> PacketResult:
+    from railweave.engine.packet_record import read_record
+
+    sim, traffic, table = run._sim, run.traffic, run.table
+    given = table.given
+    try:
+        sim.audit()
+    except RuntimeError as error:
+        raise EngineError(
+            f"packet engine: {error}; this is a fault of railweave, please report it"
+        ) from None
+    started, finished = sim.task_start_s, sim.task_finish_s
+    stream_finish = sim.stream_finish_s
+    stream_finish[given.unroutable] = math.nan
+    finished[row_reduce(np.maximum, given.unroutable.astype(float), traffic.task_stream) > 0] = math.nan
+    all_done = int(sim.end) == End.FINISHED
+    ends = finished[np.isfinite(finished)]
+    makespan = float(ends.max()) if run.finished and ends.size else run.now_s
+    link_bytes = _link_bytes(run)
+    room = run.fabric.usable_bps / 8.0 * makespan
+    took = stream_finish - started[traffic.stream_task]
+    least = traffic.task_rounds[traffic.stream_task] * (
+        given.stream_ideal_s - given.stream_latency_s
+    ) + given.stream_latency_s
+    with np.errstate(divide="ignore", invalid="ignore"):
+        slowdown = np.where(least > 0, took / least, 1.0)
+    slowdown[given.unroutable] = math.nan
+    record = read_record(run)
+    return PacketResult(
+        engine="packet",
+        traffic=traffic,
+        task_start_s=started,
+        task_finish_s=finished,
+        stream_finish_s=stream_finish,
+        stream_ideal_s=given.stream_ideal_s,
+        stream_slowdown=slowdown,
+        link_bytes=link_bytes,
+        link_utilisation=np.divide(link_bytes, room, out=np.zeros_like(room), where=room > 0),
+        link_peak=np.full(run.fabric.n_links, math.nan),
+        makespan_s=makespan,
+        bytes_sent=float(sim.bytes_sent) + given.dropped_bytes,
+        bytes_delivered=float(sim.bytes_delivered),
+        bytes_dropped=float(sim.bytes_dropped) + given.dropped_bytes,
+        bytes_in_flight=float(sim.bytes_in_flight),
+        events=int(sim.events),
+        unroutable_streams=int(given.unroutable.sum()),
+        assumptions=assumptions(run),
+        explanations=explanations(run, makespan, link_bytes, slowdown),
+        findings=(
+            *unroutable_findings(run.fabric, traffic, given),
+            *end_findings(run),
+        ),
+        paths=given.paths,
+        finished=all_done,
+        record=record,
+    )
+
+
+def _link_bytes(run: PacketRun) -> F64:
+    """Return wire bytes by link: as sent on simulated links, as sent by the NIC on those beside."""
+    total: F64 = run._sim.link_bytes
+    table, paths = run.table, run.table.given.paths
+    ptr, place = gather_rows(paths.ptr, table.flow)
+    row = np.repeat(np.arange(table.n_flows), np.diff(ptr))
+    beside = (place < table.first[row]) | (place > table.last[row])
+    np.add.at(total, paths.link[place[beside]], run._sim.flow_sent_bytes[row[beside]])
+    return total
