@@ -8,6 +8,11 @@
 namespace railweave::flow {
 namespace {
 constexpr double kInf = std::numeric_limits<double>::infinity();
+// Of the slowing-down by chance meetings, what is left once streams have found their rhythm, and
+// the part of a link's capacity from which on that goes up to all. Fitted to rings simulated chunk
+// by chunk (benchmarks/coupled_forms.py), not derived.
+constexpr double kMeeting = 2.0 / 3.0;
+constexpr double kCrowded = 0.9;
 }  // namespace
 
 double Coupled::grid(double x) const {
@@ -45,7 +50,26 @@ void Coupled::mark(std::int32_t slot) {
   stale_slots_.push_back(slot);
 }
 
-bool Coupled::refresh(const Solver& solver) {
+// Rate of the largest chunk's stream on one of the links while it sends. Streams of other coupled
+// tasks send with pauses: as they settle into a common rhythm their chunks meet less often than
+// chance would have it, until the link fills up and there is no way round each other.
+double Coupled::potential(const Solver& solver, std::int32_t slot,
+                          std::int32_t steady_groups) const {
+  const double weight = var_weight_[slot];
+  if (weight <= 0.0) return kInf;
+  const std::int32_t link = var_link_[slot];
+  const double beside_all = solver.open_level(link, first_flow, weight, solver.links());
+  const double beside_steady = solver.open_level(link, first_flow, weight, steady_groups);
+  if (beside_all == beside_steady) return beside_all;
+  const double own = started_ && period_ > 0.0 ? std::min(largest_ / period_, beside_all)
+                                               : beside_all;
+  const double used = 1.0 - weight * (beside_all - own) / solver.capacity(link);
+  const double full = std::clamp((used - kCrowded) / (1.0 - kCrowded), 0.0, 1.0);
+  const double meeting = kMeeting + (1.0 - kMeeting) * full;
+  return 1.0 / (meeting / beside_all + (1.0 - meeting) / beside_steady);
+}
+
+bool Coupled::refresh(const Solver& solver, std::int32_t steady_groups) {
   const bool shared = sharing_ > 0;
   for (const std::int32_t s : stale_slots_) {
     stale_[s] = 0;
@@ -53,9 +77,7 @@ bool Coupled::refresh(const Solver& solver) {
     sharing_ += shares - shared_[s];
     shared_[s] = shares;
     const double before = potential_[s];
-    potential_[s] = var_weight_[s] > 0.0
-                        ? solver.open_level(var_link_[s], first_flow, var_weight_[s])
-                        : kInf;
+    potential_[s] = potential(solver, s, steady_groups);
     if (potential_[s] == before) continue;
     for (auto e = slot_ptr_[s]; e < slot_ptr_[s + 1]; ++e) {
       const std::int32_t p = slot_stream_[e];

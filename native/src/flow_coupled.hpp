@@ -49,7 +49,8 @@ class Coupled {
   // The rates on that one of its links() may have changed.
   void mark(std::int32_t slot);
   // Finds the chunk times at present rates; true if average_rate() may be another than before.
-  bool refresh(const Solver& solver);
+  // Members of groups from `steady_groups` on send with pauses.
+  bool refresh(const Solver& solver, std::int32_t steady_groups);
   // Average rate of the largest chunk's stream at those, infinite where it shares no link.
   double average_rate() const;
   // Has them hold from `at` on.
@@ -69,6 +70,7 @@ class Coupled {
  private:
   static constexpr double kNever = std::numeric_limits<double>::infinity();
 
+  double potential(const Solver& solver, std::int32_t slot, std::int32_t steady_groups) const;
   void order_streams(const CoupledInput& in);
   void build_edges(const CoupledInput& in);
   void merge_links(const CoupledInput& in);

@@ -106,11 +106,13 @@ double Solver::water_level(std::int32_t link, double start) const {
   }
 }
 
-double Solver::open_level(std::int32_t link, std::int32_t var, double own) const {
+double Solver::open_level(std::int32_t link, std::int32_t var, double own,
+                          std::int32_t groups) const {
   const Slot* slot = slot_.data() + slice_[link];
   const double* weights = weighted_ ? slot_weight_.data() + slice_[link] : nullptr;
   const std::int32_t n = count_[link] > 1 ? slots_[link] : 0, mine = group_[var];
   const auto weight = [=](std::int32_t i) {
+    if (slot[i].group >= groups) return 0.0;
     const double all = weights ? weights[i] : slot[i].count;
     return slot[i].group == mine ? std::max(0.0, all - own) : all;
   };

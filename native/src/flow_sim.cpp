@@ -190,7 +190,7 @@ bool Sim::cap_coupled() {
   bool changed = false;
   for (const std::int32_t index : running_coupled_) {
     Coupled& c = *coupled_[index];
-    if (!c.refresh(*solver_)) continue;
+    if (!c.refresh(*solver_, links_)) continue;
     const double now = solver_->capacity(links_ + index);
     double cap = c.average_rate();
     // Where it is held up by links alone, it needs no cap.
@@ -218,7 +218,7 @@ void Sim::resolve(Interrupt& interrupt) {
     mark_coupled();
   }
   for (const std::int32_t index : running_coupled_) {
-    coupled_[index]->refresh(*solver_);
+    coupled_[index]->refresh(*solver_, links_);
     coupled_[index]->take_rates(now_, interrupt);
   }
 }

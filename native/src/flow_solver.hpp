@@ -80,8 +80,10 @@ class Solver {
   std::int32_t links() const { return links_; }
   std::int32_t active_on(std::int32_t link) const { return count_[link]; }
   // Level the variable would have on the link if it sent without pause and was held up nowhere
-  // else, others being held to what they get on their other links.
-  double open_level(std::int32_t link, std::int32_t var, double weight) const;
+  // else, others being held to what they get on their other links. Groups from `groups` on count
+  // as not there.
+  double open_level(std::int32_t link, std::int32_t var, double weight,
+                    std::int32_t groups) const;
   // Links visited by solves since the last call of forget_visited().
   const std::vector<std::int32_t>& visited() const { return visited_; }
   void forget_visited() { visited_.clear(); }

@@ -89,6 +89,19 @@ def test_rings_that_share_links_agree_to_three_percent(servers, size):
     assert "4 coupled tasks share links by their average rates" in said[0]
 
 
+@pytest.mark.parametrize("size", [2**22, 2**24, 2**26])
+def test_rings_that_wait_for_latency_share_links_to_three_percent(size):
+    """Streams with pauses find a rhythm: their chunks meet less often than by chance."""
+    fabric = fabric_of(8, gpus=8)
+    comm = Communicator.from_fabric(fabric, fabric.gpus, channels=8)
+    work = collective_traffic(Collective.ALL_REDUCE, comm, size, algorithm=Algorithm.RING)
+    averaged, exact = (
+        simulate_flow(fabric, work, routing_of(fabric), exact_messages=most).makespan_s
+        for most in (0, 10**9)
+    )
+    assert averaged == pytest.approx(exact, rel=0.03)
+
+
 @pytest.mark.parametrize("algorithm", [Algorithm.RING, Algorithm.TREE])
 @pytest.mark.parametrize(("servers", "channels"), [(2, 8), (3, 4)])
 @pytest.mark.parametrize("factor", [1.0, 0.5])

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
 from tests.native._packet import FINISHED, Net, incast, star
+
+from railweave import _native
 
 CELL = 256
 POOL_CELLS = 40_000
@@ -15,7 +16,7 @@ LOSSY = {"data_priority": 0, "ack_priority": 0, "ack_every": 16}
 
 
 def pairs(n: int) -> tuple[Net, list[list[int]]]:
-    """Return n receivers, each sent to by two hosts at full rate, over one switch, lossy class 0."""
+    """Return n receivers, each sent to by two hosts at full rate in a lossy class."""
     switch = 3 * n
     net = Net(3 * n, 1, [(h, switch, 100.0) for h in range(3 * n)], nic=LOSSY)
     paths = [net.path(h, switch, 2 * n + h // 2) for h in range(2 * n)]
@@ -119,12 +120,10 @@ def two_classes(switch: dict[str, object], priorities: tuple[int, int]) -> np.nd
     """Return what two senders of different classes got through in the same time, in bytes."""
     net = star(2, switch={"ecn": 0, "lossless": 0xFF, "strict": 0, **switch}, pause_mask=0xFF)
 
-    def prepare(sim: object, flows: dict[str, np.ndarray]) -> None:
-        from railweave import _native
-
+    def prepare(sim: _native.PacketSim, flows: dict[str, np.ndarray]) -> None:
         nic = _native.PacketNicConfig()
         nic.data_priority = priorities[1]
-        flows["nic"][1] = sim.add_nic_config(nic)  # type: ignore[attr-defined]
+        flows["nic"][1] = sim.add_nic_config(nic)
 
     net.nic = {"data_priority": priorities[0]}
     sim = net.sim(incast(net, 2), 1 << 25, prepare=prepare)

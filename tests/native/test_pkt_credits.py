@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.native._packet import FINISHED, Net, incast, star
 
 from railweave import _native
-from tests.native._packet import FINISHED, Net, incast, star
 
 PACKET = 4096 + 82
 GBPS = 100.0
+Prepare = Callable[[_native.PacketSim, dict[str, np.ndarray]], None]
 CREDITS = {"credits": 1, "ecn": 0}
 
 
@@ -95,7 +98,7 @@ def test_few_events_are_spent_on_credits() -> None:
     assert events[1 << 20] < 1.6 * events[0]
 
 
-def pipe_at(net: Net, flow: int, gbps: float, frozen: int = 0):  # noqa: ANN201
+def pipe_at(net: Net, flow: int, gbps: float, frozen: int = 0) -> Prepare:
     def prepare(sim: _native.PacketSim, flows: dict[str, np.ndarray]) -> None:
         pipe = _native.PacketPipe()
         pipe.rate_kbps = int(gbps * 1e6)
@@ -158,8 +161,8 @@ def test_packets_lost_on_the_wire_give_their_credit_back() -> None:
                nic={"timeout_ps": 100_000_000, "retries": 100})  # fmt: skip
     sim = net.sim(incast(net, 1), 1 << 22)
     kind = _native.PACKET_FAULT_KINDS.index("link_loss")
-    sim.set_faults(np.zeros(1, np.uint64), np.array([kind], np.uint8),
-                   np.array([net.link(0, 2)], np.uint32), np.array([2**32 // 50], np.uint64))  # fmt: skip
+    link, chance = np.array([net.link(0, 2)], np.uint32), np.array([2**32 // 50], np.uint64)
+    sim.set_faults(np.zeros(1, np.uint64), np.array([kind], np.uint8), link, chance)
     sim.advance()
     assert sim.end == FINISHED
     assert sim.ledger()["dropped_packets_corrupt"][0] > 5

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.native._packet import DEADLOCK, FINISHED, STUCK, Net, star
 
 from railweave import _native
-from tests.native._packet import DEADLOCK, FINISHED, STUCK, Net, star
 
 PACKET = 4096 + 82
 N = 4

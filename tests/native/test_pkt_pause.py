@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from railweave import _native
 from tests.native._packet import FINISHED, STUCK, Net, incast, star
 
+from railweave import _native
+
+Prepare = Callable[[_native.PacketSim, dict[str, np.ndarray]], None]
 PACKET = 4096 + 82
 TIGHT = {"shared_cells": 400, "reserved_cells": 0, "pg_alpha": 0.125, "ecn": 0}
 
@@ -18,7 +21,7 @@ def drops(sim: _native.PacketSim, why: str) -> int:
     return int(sim.ledger()[f"dropped_packets_{why}"].sum())
 
 
-def frozen_receiver(net: Net, switch_link: int, flow: int, **more: object):  # noqa: ANN201
+def frozen_receiver(switch_link: int, flow: int) -> Prepare:
     """Return a `prepare` that gives the flow a receiver which takes nothing into memory."""
 
     def prepare(sim: _native.PacketSim, flows: dict[str, np.ndarray]) -> None:
@@ -29,8 +32,6 @@ def frozen_receiver(net: Net, switch_link: int, flow: int, **more: object):  # n
         pipe.xon_bytes = 100_000
         pipe.nic_link = switch_link
         pipe.frozen = 1
-        for name, value in more.items():
-            setattr(pipe, name, value)
         flows["rx_pipe"][flow] = sim.add_pipe(pipe)
 
     return prepare
@@ -65,6 +66,7 @@ def test_a_pause_takes_effect_after_frame_wire_and_response() -> None:
     data=st.data(),
 )
 def test_enough_headroom_never_loses_a_packet(
+    *,
     senders: int,
     shared: int,
     alpha: float,
@@ -113,11 +115,11 @@ def test_a_port_that_sends_no_pauses_loses_packets() -> None:
     assert lost["off"] > 0
 
 
-def two_receivers(victim_priority: int) -> tuple[Net, list[list[int]], object]:
+def two_receivers(victim_priority: int) -> tuple[Net, list[list[int]], Prepare]:
     """Host 0 sends to a frozen host 1 and, in another class, to host 2."""
     net = Net(3, 1, [(0, 3, 100.0), (1, 3, 100.0), (2, 3, 100.0)], pause_mask=0xFF)
     net.switch = {**TIGHT, "lossless": 0b11000}
-    freeze = frozen_receiver(net, net.link(3, 1), 0)
+    freeze = frozen_receiver(net.link(3, 1), 0)
 
     def prepare(sim: _native.PacketSim, flows: dict[str, np.ndarray]) -> None:
         freeze(sim, flows)
@@ -158,7 +160,7 @@ def frozen_until(seconds: float, **switch: object) -> tuple[Net, _native.PacketS
                nic={"timeout_ps": 500_000_000, "retries": 60})  # fmt: skip
 
     def prepare(sim: _native.PacketSim, flows: dict[str, np.ndarray]) -> None:
-        frozen_receiver(net, net.link(3, 2), 0)(sim, flows)
+        frozen_receiver(net.link(3, 2), 0)(sim, flows)
         flows["rx_pipe"][1] = flows["rx_pipe"][0]
 
     sim = net.sim(incast(net, 2), 1 << 20, prepare=prepare)
@@ -194,7 +196,7 @@ def test_the_watchdog_drops_what_is_stuck_until_the_pause_is_gone() -> None:
 
 
 def test_the_watchdog_may_send_on_in_spite_of_the_pause() -> None:
-    net, sim = frozen_until(3e-3, **WATCH, watchdog_forwards=1)
+    _, sim = frozen_until(3e-3, **WATCH, watchdog_forwards=1)
     sim.advance(until_s=2.9e-3)
     assert sim.pause_counters()["storms"].sum() == 1
     assert drops(sim, "watchdog") == 0
@@ -222,21 +224,27 @@ def test_the_watchdog_does_not_keep_a_run_alive() -> None:
 def worst_incast_drops(headroom_bytes: int, speed_gbps: float, length_m: float) -> int:
     """Return the packets lost in an incast of worst-case frames with this headroom.
 
-    Nothing but headroom holds what arrives once a class is over its threshold: frames of a cell
-    and a byte fill the buffer fastest, and a full-size reply holds up the pause.
+    Frames of a cell and a byte fill the buffer fastest; on the way back to the first sender runs
+    traffic of the longest frames, for one of which the pause has to wait.
     """
-    propagation = length_m / 1.98e8
-    payload = 144 + 1 - 82
+    propagation, senders, cell = length_m / 1.98e8, 16, 144
+    payload = cell + 1 - 82
     net = star(
-        4,
+        senders,
         speed_gbps,
         headroom_bytes=headroom_bytes,
         propagation_s=propagation,
         delay_s=propagation,
         response_s=394 * 64 * 8 / (speed_gbps * 1e9),
-        switch={**TIGHT, "cell_bytes": 144, "cut_through": 0},
+        switch={**TIGHT, "cell_bytes": cell, "cut_through": 0},
     )
-    sim = net.sim(incast(net, 4), payload * 3000, payload_bytes=payload)
+    back = net.path(senders, senders + 1, 0)
+
+    def prepare(sim: _native.PacketSim, flows: dict[str, np.ndarray]) -> None:
+        flows["payload_bytes"][senders] = 9100
+
+    sizes = [payload * 3000] * senders + [1 << 22]
+    sim = net.sim([*incast(net, senders), back], sizes, payload_bytes=payload, prepare=prepare)
     sim.advance(until_s=40e-6)
     return drops(sim, "headroom")
 

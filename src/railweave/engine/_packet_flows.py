@@ -12,6 +12,7 @@ from railweave import _native
 from railweave.design.models import RoutingScheme
 from railweave.engine._flow_input import FlowInput, prepare
 from railweave.engine._packet_links import PS, Ports
+from railweave.engine.faults import pipe_links
 from railweave.engine.packet_settings import PacketSettings, Spraying
 from railweave.errors import EngineError
 from railweave.fabric import Fabric, LinkLayer, NodeKind, PlaneId
@@ -20,7 +21,16 @@ from railweave.fabric.wire import Framing
 from railweave.qos import CongestionControl, NicQos, algorithm
 from railweave.workload import Traffic
 
-__all__ = ["FlowTable", "native_flows", "native_tasks", "route"]
+__all__ = [
+    "AdapterKind",
+    "FlowTable",
+    "adapter_kinds",
+    "hub_nodes",
+    "native_flows",
+    "native_tasks",
+    "nic_config",
+    "route",
+]
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
@@ -161,9 +171,7 @@ def _whole_bytes(traffic: Traffic, given: FlowInput) -> I64:
     return high - low
 
 
-def _pipes(
-    fabric: Fabric, ports: Ports, links: I64, incoming: bool, wanted: frozenset[int]
-) -> I64:
+def _pipes(fabric: Fabric, ports: Ports, links: I64, incoming: bool, wanted: frozenset[int]) -> I64:
     """Return which of these links into or out of memory can hold their NIC back, (k,) unique."""
     total = np.bincount(
         fabric.link_src[ports.network],
@@ -201,7 +209,7 @@ def native_flows(
     last = table.path_link[table.path_ptr[1:] - 1]
     flows = _native.PacketFlows()
     flows.stream = table.stream.astype(np.uint32)
-    flows.nic = _adapters(fabric, settings, table, frames, first, last, sim)
+    flows.nic = _adapters(fabric, settings, table, frames, sim)
     flows.path_ptr = table.path_ptr.astype(np.uint64)
     flows.path_link = table.path_link.astype(np.uint32)
     flows.message_bytes = message.astype(np.uint64)
@@ -254,7 +262,7 @@ def _add_pipes(
 ) -> tuple[U32, U32]:
     """Add the ways into and out of memory that limit, and return each flow's."""
     out = []
-    stuck = frozenset[int]()
+    stuck = pipe_links(fabric, settings.faults)
     for links, incoming in ((table.out_link, False), (table.in_link, True)):
         number = np.full(table.n_flows, _NONE, dtype=np.uint32)
         for link in _pipes(fabric, ports, links, incoming, stuck).tolist():
@@ -286,16 +294,22 @@ def _tables(routing: RoutingSet, table: FlowTable, sim: _native.PacketSim) -> U3
     return number
 
 
-def _adapters(
-    fabric: Fabric,
-    settings: PacketSettings,
-    table: FlowTable,
-    frames: Mapping[int, Framing],
-    first: I64,
-    last: I64,
-    sim: _native.PacketSim,
-) -> U32:
-    """Add the settings of every kind of queue pair, and return each flow's number."""
+@dataclass(frozen=True, slots=True)
+class AdapterKind:
+    """Settings of one kind of queue pair: its two adapters, congestion control, framing."""
+
+    mine: NicQos
+    theirs: NicQos
+    control: CongestionControl
+    frame: Framing
+
+
+def adapter_kinds(
+    fabric: Fabric, settings: PacketSettings, table: FlowTable, frames: Mapping[int, Framing]
+) -> tuple[list[AdapterKind | None], I64]:
+    """Return every kind of queue pair (None: inside a scale-up domain), and each flow's, (F,)."""
+    first = table.path_link[table.path_ptr[:-1]]
+    last = table.path_link[table.path_ptr[1:] - 1]
     source, target = fabric.link_src[first], fabric.link_dst[last]
     speed, length = fabric.link_capacity_bps[first], fabric.link_length_m[first]
     own = np.fromiter(settings.nics, dtype=np.int64)
@@ -309,20 +323,40 @@ def _adapters(
         ),
         axis=1,
     )
-    kinds, which = np.unique(names, axis=0, return_inverse=True)
-    numbers = np.zeros(len(kinds), dtype=np.uint32)
-    for k, (plane, rate, cable, sender, receiver) in enumerate(kinds.tolist()):
+    rows, which = np.unique(names, axis=0, return_inverse=True)
+    which = which.reshape(-1)
+    kinds: list[AdapterKind | None] = []
+    for k, (plane, rate, cable, sender, receiver) in enumerate(rows.tolist()):
         if plane < 0:
-            numbers[k] = sim.add_nic_config(_inside())
+            kinds.append(None)
             continue
         # a plane that shares another's network has that one's settings
-        network = PlaneId(int(fabric.link_plane[first[int(np.argmax(which.reshape(-1) == k))]]))
+        network = PlaneId(int(fabric.link_plane[first[int(np.argmax(which == k))]]))
         common = settings.qos[network].nic(rate, cable)
         mine = settings.nics.get(int(sender), common)
         theirs = settings.nics.get(int(receiver), common)
         control = settings.controls.get(network) or algorithm(mine.profile, rate)
-        numbers[k] = sim.add_nic_config(nic_config(mine, theirs, control, frames[int(plane)]))
-    return numbers[which.reshape(-1)]
+        kinds.append(AdapterKind(mine, theirs, control, frames[int(plane)]))
+    return kinds, which
+
+
+def _adapters(
+    fabric: Fabric,
+    settings: PacketSettings,
+    table: FlowTable,
+    frames: Mapping[int, Framing],
+    sim: _native.PacketSim,
+) -> U32:
+    """Add the settings of every kind of queue pair, and return each flow's number."""
+    kinds, which = adapter_kinds(fabric, settings, table, frames)
+    numbers = np.zeros(len(kinds), dtype=np.uint32)
+    for k, kind in enumerate(kinds):
+        numbers[k] = sim.add_nic_config(
+            _inside()
+            if kind is None
+            else nic_config(kind.mine, kind.theirs, kind.control, kind.frame)
+        )
+    return numbers[which]
 
 
 def _inside() -> _native.PacketNicConfig:

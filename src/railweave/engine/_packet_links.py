@@ -14,7 +14,7 @@ from railweave.fabric._assembly import VELOCITY_M_PER_S
 from railweave.fabric.lossless import PlaneQos
 from railweave.qos import SwitchQos
 
-__all__ = ["PS", "Ports", "make_links", "nic_plane_qos", "switch_configs"]
+__all__ = ["AROUND_IP_BYTES", "PS", "Ports", "make_links", "nic_plane_qos", "switch_configs"]
 
 U32 = npt.NDArray[np.uint32]
 U64 = npt.NDArray[np.uint64]
@@ -24,7 +24,7 @@ I64 = npt.NDArray[np.int64]
 #: picoseconds in a second
 PS = 1e12
 #: of an Ethernet frame on the wire, what is not the IP packet: preamble, header, FCS, gap
-_AROUND_IP_BYTES = 38
+AROUND_IP_BYTES = 38
 _MOST_U32 = 0xFFFFFFFF
 _PRIORITIES = 8
 
@@ -163,7 +163,7 @@ def switch_config(
     c.quantum_bytes = [w * qos.mtu_bytes for w in qos.weights]
     c.shift_ps = max(0, round((qos.pipeline_s - qos.ingress_pipeline_s) * PS))
     c.credits = int(qos.credit_bytes > 0)
-    c.mtu_bytes = _MOST_U32 if c.credits else qos.mtu_bytes + _AROUND_IP_BYTES
+    c.mtu_bytes = _MOST_U32 if c.credits else qos.mtu_bytes + AROUND_IP_BYTES
     c.cut_through, c.trimming = int(qos.cut_through), int(qos.trimming)
     if qos.watchdog is not None:
         c.watchdog_detect_ps = round(qos.watchdog.detect_s * PS)

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from railweave import _native
 from railweave.engine._flow_input import row_reduce, unroutable_findings
+from railweave.engine._packet_faults import FaultInput, plan_faults
 from railweave.engine._packet_flows import FlowTable, hub_nodes, native_flows, native_tasks, route
 from railweave.engine._packet_links import PS, Ports, make_links, switch_configs
 from railweave.engine._packet_text import assumptions, end_findings, explanations
@@ -22,6 +23,7 @@ from railweave.errors import EngineError
 from railweave.fabric import Fabric
 from railweave.fabric._paths import gather_rows
 from railweave.fabric.routing import Routing, RoutingSet
+from railweave.findings import Finding
 from railweave.workload import Traffic
 
 if TYPE_CHECKING:
@@ -88,19 +90,22 @@ class PacketRun:
         self.traffic = traffic
         self.routing = RoutingSet.of(routing).on(fabric)
         self.settings = settings or default_settings(fabric, self.routing)
-        self.table: FlowTable = route(fabric, traffic, self.routing, self.settings, allow_unroutable)
+        self.table: FlowTable = route(
+            fabric, traffic, self.routing, self.settings, allow_unroutable
+        )
         ports = Ports.of(fabric)
+        links = make_links(fabric, self.settings, ports)
         options = _native.PacketOptions()
         options.seed = seed & (2**64 - 1)
         options.flowlet_gap_ps = round(self.settings.flowlet_gap_s * PS)
         options.spray_paths = self.settings.spray_paths
         options.stuck_ps = round(self.settings.stuck_s * PS)
-        self._sim = _native.PacketSim(
-            hub_nodes(fabric, self.table), make_links(fabric, self.settings, ports), options
-        )
+        self._sim = _native.PacketSim(hub_nodes(fabric, self.table), links, options)
         self._configure(ports)
         flows = native_flows(fabric, self.routing, self.settings, ports, self.table, self._sim)
         self._sim.set_work(flows, native_tasks(traffic))
+        self.fault_findings = self._plan_faults(ports, links.pause_mask, flows)
+        self._watch(ports)
         self._finished = False
 
     def _configure(self, ports: Ports) -> None:
@@ -110,6 +115,45 @@ class PacketRun:
             if id(config) not in numbers:
                 numbers[id(config)] = self._sim.add_switch_config(config)
             self._sim.use_switch_config(node, numbers[id(config)])
+
+    def _plan_faults(
+        self, ports: Ports, pause_mask: npt.NDArray[np.uint8], flows: _native.PacketFlows
+    ) -> tuple[Finding, ...]:
+        """Tell the engine what goes wrong when; return what is to be said of it."""
+        if not self.settings.faults:
+            return ()
+        plan = plan_faults(
+            FaultInput(
+                fabric=self.fabric,
+                traffic=self.traffic,
+                routing=self.routing,
+                settings=self.settings,
+                ports=ports,
+                table=self.table,
+                pause_mask=pause_mask,
+                nic=flows.nic,
+                rx_pipe=flows.rx_pipe,
+                tables=flows.table,
+                sim=self._sim,
+            )
+        )
+        plan.give(self._sim)
+        return plan.findings
+
+    def _watch(self, ports: Ports) -> None:
+        """Tell the engine what to write down."""
+        watch = self.settings.watch
+        if watch.links is None:
+            links = np.concatenate([into ^ 1 for into in ports.into.values()] or [np.zeros(0)])
+        else:
+            links = np.array(watch.links)
+        flows = np.arange(self.table.n_flows) if watch.flows is None else np.array(watch.flows)
+        self._sim.watch(
+            round(watch.period_s * PS),
+            links.astype(np.uint32),
+            flows.astype(np.uint32),
+            trace_limit=watch.trace,
+        )
 
     @property
     def now_s(self) -> float:
@@ -205,16 +249,19 @@ def _gather(run: PacketRun) -> PacketResult:
     started, finished = sim.task_start_s, sim.task_finish_s
     stream_finish = sim.stream_finish_s
     stream_finish[given.unroutable] = math.nan
-    finished[row_reduce(np.maximum, given.unroutable.astype(float), traffic.task_stream) > 0] = math.nan
+    finished[row_reduce(np.maximum, given.unroutable.astype(float), traffic.task_stream) > 0] = (
+        math.nan
+    )
     all_done = int(sim.end) == End.FINISHED
     ends = finished[np.isfinite(finished)]
     makespan = float(ends.max()) if run.finished and ends.size else run.now_s
     link_bytes = _link_bytes(run)
     room = run.fabric.usable_bps / 8.0 * makespan
     took = stream_finish - started[traffic.stream_task]
-    least = traffic.task_rounds[traffic.stream_task] * (
-        given.stream_ideal_s - given.stream_latency_s
-    ) + given.stream_latency_s
+    least = (
+        traffic.task_rounds[traffic.stream_task] * (given.stream_ideal_s - given.stream_latency_s)
+        + given.stream_latency_s
+    )
     with np.errstate(divide="ignore", invalid="ignore"):
         slowdown = np.where(least > 0, took / least, 1.0)
     slowdown[given.unroutable] = math.nan
@@ -241,6 +288,7 @@ def _gather(run: PacketRun) -> PacketResult:
         explanations=explanations(run, makespan, link_bytes, slowdown),
         findings=(
             *unroutable_findings(run.fabric, traffic, given),
+            *run.fault_findings,
             *end_findings(run),
         ),
         paths=given.paths,

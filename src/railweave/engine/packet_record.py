@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from railweave.engine.packet import PacketResult, PacketRun
+    from railweave.engine.packet_settings import PacketSettings
 
 __all__ = ["PacketRecord", "message_frame", "read_record"]
 
@@ -25,6 +26,7 @@ class PacketRecord:
 
     Links, flows and priorities are numbers; times in seconds, sizes in bytes. ``ledger`` counts
     packets and bytes: sent, delivered, dropped by reason; row 0 of data, row 1 of replies.
+    ``settings`` are those of the run.
     """
 
     port_samples: Columns
@@ -32,6 +34,7 @@ class PacketRecord:
     pause_intervals: Columns
     events: Columns
     port_counters: Columns
+    pause_counters: Columns
     queue_counters: Columns
     group_counters: Columns
     switch_counters: Columns
@@ -39,6 +42,7 @@ class PacketRecord:
     ledger: Columns
     message_start_s: npt.NDArray[np.float64]
     message_finish_s: npt.NDArray[np.float64]
+    settings: PacketSettings
 
     def ports(self) -> pl.DataFrame:
         """Return the sampled ports: one row a port and time."""
@@ -72,6 +76,7 @@ def read_record(run: PacketRun) -> PacketRecord:
         pause_intervals=sim.pauses(),
         events=sim.trace(),
         port_counters=sim.port_counters(),
+        pause_counters=sim.pause_counters(),
         queue_counters=sim.queue_counters(),
         group_counters=sim.group_counters(),
         switch_counters=sim.switch_counters(),
@@ -79,6 +84,7 @@ def read_record(run: PacketRun) -> PacketRecord:
         ledger=sim.ledger(),
         message_start_s=sim.message_start_s,
         message_finish_s=sim.message_finish_s,
+        settings=run.settings,
     )
 
 
