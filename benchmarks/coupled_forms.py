@@ -1,11 +1,14 @@
 """How far rings that share links by average rates are from the same rings message by message.
 
-Run: python benchmarks/coupled_forms.py    (alone, and beside 60 plain flows on the same NICs)
+Run: python benchmarks/coupled_forms.py         (alone, and beside 60 plain flows on the same NICs)
+     python benchmarks/coupled_forms.py many    (8 rings over 64 to 512 GPUs, up to a minute)
 Both forms run through the flow engine. Alone on its links a ring is the same in both; the engine
 averages only where rings that share links have too many messages (here: always, to measure it).
 """
 
 from __future__ import annotations
+
+import sys
 
 import numpy as np
 
@@ -18,6 +21,7 @@ from railweave.workload import Communicator, Traffic, TrafficBuilder, collective
 
 BACKEND = PlaneId.BACKEND
 FLOWS = 60
+MANY = [(8, 4), (8, 16), (8, 32), (12, 24), (16, 4), (16, 16), (16, 32), (32, 64), (64, 64)]
 
 
 def beside(fabric: Fabric, ring: Traffic, flows: int, seed: int) -> Traffic:
@@ -50,8 +54,25 @@ def differences(servers: int, topology: str, channels: int, *, size: int, flows:
     return np.array(ends[0]) / np.array(ends[1]) - 1
 
 
+def many_ranks(servers: int, mib: int) -> float:
+    """Return averaged / exact − 1 of 8 rings over the GPUs of so many servers."""
+    fabric = built(servers, "rail-optimized").fabric
+    comm = Communicator.from_fabric(fabric, fabric.gpus, channels=8)
+    rings = collective_traffic(Collective.ALL_REDUCE, comm, mib * 2**20, algorithm=Algorithm.RING)
+    routing = compile_routing(fabric, BACKEND, RoutingSpec(scheme=RoutingScheme.DESTINATION))
+    averaged, exact = (
+        simulate_flow(fabric, rings, routing, exact_messages=most).makespan_s for most in (0, 10**9)
+    )
+    return averaged / exact - 1
+
+
 def main() -> None:
     """Print one line a case, then the largest differences."""
+    if sys.argv[1:] == ["many"]:
+        for servers, mib in MANY:
+            found = many_ranks(servers, mib)
+            print(f"{servers * 8:4d} GPUs {mib:4d} MiB: {found:+.2%}", flush=True)
+        return
     worst = np.zeros(2)
     for topology in ("leaf-spine", "rail-optimized"):
         for servers in (2, 3, 4):

@@ -12,9 +12,15 @@ std::uint32_t Sim::packet_bytes(const Sender& s, std::uint32_t psn) const {
 
 bool Sim::may_send(const Sender& s) const {
   if (s.flags & (kFailed | kHeld)) return false;
-  if ((s.next >= s.posted || s.next >= s.granted) && !(s.flags & kResend)) return false;
+  if (!(s.flags & kResend) && (s.next >= s.posted || s.next >= s.granted || too_far(s))) return false;
   // With a full window it still sends if nothing that is out calls for an answer.
   return !window_full(s) || s.asked <= s.acked;
+}
+
+// Selective repeat: what the receiver would not keep because it is too far ahead of its turn.
+bool Sim::too_far(const Sender& s) const {
+  const NicConfig& n = nic(s);
+  return n.selective_repeat && s.next - s.acked >= n.reorder_window_packets;
 }
 
 bool Sim::window_full(const Sender& s) const {
@@ -111,7 +117,7 @@ void Sim::send_packet(std::uint32_t flow, std::uint32_t port) {
   const bool message_ends =
       after == s.message_end || (after < s.reached && after % s.packets_a_message == 0);
   if (again || message_ends || after % n.ack_every == 0 || after == s.granted ||
-      window_full(s)) {
+      window_full(s) || too_far(s)) {
     k.flags |= kAskAck;
     s.asked = std::max(s.asked, after);
   }

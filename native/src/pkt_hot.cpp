@@ -17,13 +17,9 @@ bool Sim::loop(Ps until, std::int64_t max_events, flow::Interrupt& interrupt) {
       now_ = until;
       return false;
     }
+    if (wheel_.turned()) warm();
     const Event e = *next;
     wheel_.pop();
-    if (const Event* soon = wheel_.ahead(3); soon && (soon->tag & 0xFF) == 0) {
-      __builtin_prefetch(&pool_[soon->arg]);
-      const std::uint32_t out = soon->tag >> 8;
-      if (out < n_links_) __builtin_prefetch(&ports[out]);
-    }
     now_ = e.time_ps;
     ++events_;
     const std::uint32_t detail = e.tag >> 8;
@@ -73,6 +69,40 @@ bool Sim::loop(Ps until, std::int64_t max_events, flow::Interrupt& interrupt) {
   return false;
 }
 
+// Fetches into the caches what the events to come will touch: packets and ports of the next batch,
+// and of this one, whose packets and ports are there by now, the queues and groups behind them.
+void Sim::warm() {
+  for (const Event& e : wheel_.coming()) {
+    const auto kind = static_cast<Ev>(e.tag & 0xFF);
+    if (kind == Ev::arrive) {
+      __builtin_prefetch(&pool_[e.arg]);
+      if (const std::uint32_t out = e.tag >> 8; out < n_links_) __builtin_prefetch(&ports[out]);
+    } else if (kind == Ev::transmit) {
+      __builtin_prefetch(&ports[e.arg]);
+    }
+  }
+  for (const Event& e : wheel_.ready()) {
+    const auto kind = static_cast<Ev>(e.tag & 0xFF);
+    if (kind == Ev::arrive) {
+      const Packet& p = pool_[e.arg];
+      const std::uint32_t out = e.tag >> 8;
+      if (out == kDeliver) {
+        __builtin_prefetch(&receivers[p.flow]);
+        __builtin_prefetch(&senders[p.flow]);
+      } else if (out < n_links_) {
+        const Port& o = ports[out];
+        if (p.pos != kNone) __builtin_prefetch(&path_[p.pos]);
+        if (o.nonempty == 0 && o.busy_ps <= e.time_ps) continue;
+        __builtin_prefetch(&queues[at(out, p.priority)]);
+        __builtin_prefetch(&groups[at(p.in_link, p.priority)]);
+      }
+    } else if (kind == Ev::transmit) {
+      const Port& o = ports[e.arg];
+      if (o.nonempty) __builtin_prefetch(&queues[at(e.arg, std::countr_zero(o.nonempty))]);
+    }
+  }
+}
+
 void Sim::arrive(std::uint32_t packet, std::uint32_t out) {
   if (out == kDeliver) {
     receive(packet);
@@ -87,7 +117,7 @@ void Sim::arrive(std::uint32_t packet, std::uint32_t out) {
   }
   const Port& o = ports[out];
   if (o.busy_ps <= now_ && o.nonempty == 0 && (o.flags & kCareful) == 0 &&
-      ((o.paused >> pool_[packet].priority) & 1) == 0) {
+      (o.paused == 0 || ((o.paused >> pool_[packet].priority) & 1) == 0)) {
     transmit(out, packet);
     return;
   }
@@ -255,6 +285,7 @@ std::uint32_t Sim::take_head(std::uint32_t port, int priority) {
   q.head = p.next;
   --q.packets;
   q.bytes -= p.size;
+  if (q.packets != 0) __builtin_prefetch(&pool_[q.head]);
   Port& o = ports[port];
   const bool flows_wait = (o.flags & kFromHost) && ring_head_[at(port, priority)] != kNone;
   if (q.packets == 0 && !flows_wait) o.nonempty &= static_cast<std::uint8_t>(~(1U << priority));

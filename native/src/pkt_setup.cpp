@@ -81,6 +81,8 @@ void Sim::use_switch_config(std::uint32_t node, std::uint32_t number) {
 
 std::uint32_t Sim::add_nic_config(const NicConfig& c) {
   if (c.ack_every == 0) throw std::invalid_argument("ack_every must be at least 1");
+  for (const int p : {c.data_priority, c.ack_priority, c.cnp_priority, c.request_priority})
+    priorities_used_ |= static_cast<std::uint8_t>(1U << p);
   nics_.push_back(c);
   return static_cast<std::uint32_t>(nics_.size() - 1);
 }
@@ -236,14 +238,15 @@ void Sim::set_faults(std::vector<Fault> faults, std::vector<Epoch> epochs) {
   check_faults();
 }
 
-// Slots of the event wheel so short that a few events fall into each.
+// Slots of the event wheel so long that one to two dozen events fall into each: they are fetched
+// into the caches while the batch before them is worked on.
 void Sim::begin_run() {
   check_faults();  // again: settings may have been given after them
   begun_ = true;
   double hosts = 0;
   for (const Port& p : ports) hosts += (p.flags & kFromHost) ? 1 : 0;
   int shift = 15;  // 33 ns
-  while (shift > 7 && hosts > 2 * (1 << (15 - shift)) * 2) --shift;
+  while (shift > 10 && hosts > (64 << (15 - shift))) --shift;
   wheel_ = Wheel(shift);
   for (std::uint32_t v = 0; v < n_nodes_; ++v)
     if (node_switch_[v] != kNone) use_config(v);

@@ -229,6 +229,7 @@ class Sim {
 
   // pkt_hot.cpp
   bool loop(Ps until, std::int64_t max_events, flow::Interrupt& interrupt);
+  void warm();
   void arrive(std::uint32_t packet, std::uint32_t out);
   void queue_up(std::uint32_t packet, std::uint32_t out);
   bool admit(Switch& sw, const SwitchConfig& c, const Packet& p, const Queue& q, Drop& why);
@@ -273,6 +274,7 @@ class Sim {
   // pkt_host.cpp
   void wake(std::uint32_t flow);  // has something to send, perhaps
   bool may_send(const Sender& s) const;
+  bool too_far(const Sender& s) const;
   bool window_full(const Sender& s) const;
   bool send_from(std::uint32_t port, int priority);  // the next flow of its ring sends a packet
   void ring_push(std::uint32_t port, int priority, std::uint32_t flow);
@@ -483,6 +485,7 @@ class Sim {
   std::vector<std::vector<std::uint32_t>> held_;  // by pipe: flows with messages in a stuck one
   std::vector<std::uint32_t> node_out_ptr_, node_out_;  // links by source node
   std::uint32_t longest_bytes_ = 0;
+  std::uint8_t priorities_used_ = 0;  // by any adapter: a bit each
   Random ecn_random_, loss_random_, spray_random_;
 };
 

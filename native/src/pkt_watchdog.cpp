@@ -68,7 +68,8 @@ void Sim::refresh_careful(std::uint32_t port) {
   if (p.source_switch != kNone) {
     const SwitchConfig& c = config(switches[p.source_switch]);
     careful = careful || c.ecn_weight != 0 || c.credits || longest_bytes_ > c.mtu_bytes;
-    for (int i = 0; i < kPriorities; ++i) careful = careful || c.priority_map[i] != i;
+    for (int i = 0; i < kPriorities; ++i)
+      careful = careful || (((priorities_used_ >> i) & 1) && c.priority_map[i] != i);
   }
   p.flags = static_cast<std::uint8_t>(careful ? p.flags | kCareful : p.flags & ~kCareful);
 }

@@ -157,7 +157,11 @@ def _simulation(command: str, more: str) -> dict[str, Effect]:
             "engine",
             "events",
             line,
-            {"analytic": ("flow", shrinks), "flow": ("analytic", grows)},
+            {
+                "analytic": ("flow", shrinks),
+                "flow": ("analytic", grows),
+                "packet": ("flow", grows),
+            },
         ),
         f"{command} --routing": Effect(line, f"{line} --routing spray", shrinks(_TIME)),
         **_choices(command, "routing", _TIME, line, {**_EVEN, "ecmp": ("spray", grows)}),
@@ -186,6 +190,14 @@ _SPREAD = {
 
 _PORT = "headroom --switch sn5600 --length 40m --json"
 _XOFF = "ports.0.xoff_bytes"
+
+_SWITCH = "congest --json --duration 6ms"
+_GRID = "congest --sweep --workers 1 --json --duration 4ms --ecn 20% --pfc 80% --profile none"
+
+
+def _same_points(before: Seen, after: Seen) -> bool:
+    return bool(before.at("points") == after.at("points")) and len(after.at("points")) == 2
+
 
 EFFECTS: dict[str, Effect] = {
     "--version": Effect("--help", "--version", appears("railweave 0.")),
@@ -243,6 +255,65 @@ EFFECTS: dict[str, Effect] = {
     "headroom --mtu": Effect(_PORT, f"{_PORT} --mtu 1500", shrinks(_XOFF)),
     "headroom --strict": Effect("headroom {tight}", "headroom {tight} --strict", exits(0, 1)),
     "headroom --json": Effect("headroom {pairs}", "headroom {pairs} --json", to_json),
+    "congest --senders": Effect(
+        _SWITCH, f"{_SWITCH} --senders 2", grows("0.metrics.queue_max_bytes")
+    ),
+    "congest --sender-speed": Effect(
+        _SWITCH, f"{_SWITCH} --sender-speed 200Gb/s", shrinks("0.moments.0.time_s")
+    ),
+    "congest --egress-speed": Effect(
+        _SWITCH, f"{_SWITCH} --egress-speed 110Gb/s", grows("0.moments.0.time_s")
+    ),
+    "congest --buffer": Effect(_SWITCH, f"{_SWITCH} --buffer 8MB", shrinks("0.moments.0.time_s")),
+    "congest --ecn": Effect(_SWITCH, f"{_SWITCH} --ecn 20%", shrinks("0.moments.0.time_s")),
+    "congest --pmax": Effect(
+        f"{_SWITCH} --ecn 10%..90% --profile none",
+        f"{_SWITCH} --ecn 10%..90% --profile none --pmax 0.1",
+        shrinks("0.metrics.marks"),
+    ),
+    "congest --pfc": Effect(_SWITCH, f"{_SWITCH} --pfc 30%", grows("0.metrics.pauses")),
+    "congest --profile": Effect(_SWITCH, f"{_SWITCH} --profile none", shrinks("0.metrics.cnps")),
+    "congest --compare": Effect(
+        "congest --duration 4ms",
+        "congest --duration 4ms --compare hpcc",
+        appears("PFC 80%, hpcc"),
+    ),
+    "congest --size": Effect(
+        _SWITCH, "congest --json --size 10MB", becomes("0.metrics.finished", False, True)
+    ),
+    "congest --duration": Effect(
+        _SWITCH, _SWITCH.replace("6ms", "3ms"), becomes("0.metrics.elapsed_s", 0.006, 0.003)
+    ),
+    "congest --cable": Effect(
+        f"{_SWITCH} --profile none",
+        f"{_SWITCH} --profile none --cable 10km",
+        grows("0.moments.0.time_s"),
+    ),
+    "congest --mtu": Effect(_SWITCH, f"{_SWITCH} --mtu 1024", shrinks("0.metrics.goodput_bps")),
+    "congest --seed": Effect(
+        f"{_SWITCH} --ecn 10%..90% --pmax 0.1",
+        f"{_SWITCH} --ecn 10%..90% --pmax 0.1 --seed 1",
+        differs("0.metrics.marks"),
+    ),
+    "congest --sweep": Effect(
+        "congest --duration 4ms",
+        "congest --duration 4ms --sweep --workers 1",
+        appears("who acts"),
+    ),
+    "congest --workers": Effect(
+        _GRID.replace("80%", "20%,80%"),
+        _GRID.replace("80%", "20%,80%").replace("--workers 1", "--workers 2"),
+        _same_points,
+    ),
+    "congest --out": Effect(
+        "congest --duration 4ms",
+        "congest --duration 4ms --out {out}",
+        lambda before, after: (
+            set(after.files) - set(before.files)
+            == {"congest.html", "numbers.csv", "series.parquet"}
+        ),
+    ),
+    "congest --json": Effect("congest --duration 4ms", "congest --duration 4ms --json", to_json),
     "collective operation": Effect(
         _ALONE, _ALONE.replace("all-reduce", "all-gather"), shrinks("bytes_sent_per_rank")
     ),
@@ -305,7 +376,11 @@ EFFECTS: dict[str, Effect] = {
         "engine",
         "engine",
         _ON,
-        {"analytic": ("flow", differs), "flow": ("analytic", differs)},
+        {
+            "analytic": ("flow", differs),
+            "flow": ("analytic", differs),
+            "packet": ("flow", differs),
+        },
     ),
     "collective --json": Effect("collective reduce", "collective reduce --json", to_json),
 }

@@ -35,7 +35,9 @@ BAD = [
     pytest.param(("build", DESIGN, "--monte-carlo", "-1"), "--monte-carlo", id="monte-carlo"),
     pytest.param(("build", DESIGN, "--monte-carlo", "99999"), "allowed", id="too-many-failures"),
     pytest.param(("build", DESIGN, "--fail", "leaf-1:port-999"), "port", id="port"),
-    pytest.param(("simulate", DESIGN, "--engine", "packet"), "'analytic', 'flow'", id="engine"),
+    pytest.param(
+        ("simulate", DESIGN, "--engine", "fluid"), "'analytic', 'flow', 'packet'", id="engine"
+    ),
     pytest.param(("simulate", DESIGN, "--routing", "magic"), "ecmp", id="routing"),
     pytest.param(("simulate", DESIGN, "--tolerance", "3"), "--tolerance", id="tolerance"),
     pytest.param(

@@ -49,9 +49,8 @@ def test_a_pause_takes_effect_after_frame_wire_and_response() -> None:
             first = sim.now_s
     sim.advance()
     felt = float(sim.pauses()["from_s"].min())
-    frame = 84 * 8 / 100e9
-    busy = 9236 * 8 / 100e9  # at most a frame on the way back
-    assert frame + 800e-9 - 1e-12 <= felt - first <= frame + busy + 800e-9 + 1e-12
+    frame, ack = 84 * 8 / 100e9, 86 * 8 / 100e9  # nothing longer than an ACK holds it up
+    assert frame + 800e-9 - 1e-12 <= felt - first <= frame + ack + 800e-9 + 1e-12
 
 
 @settings(max_examples=25, deadline=None)
@@ -206,10 +205,16 @@ def test_the_watchdog_may_send_on_in_spite_of_the_pause() -> None:
 
 
 def test_a_port_that_drains_now_and_then_is_no_storm() -> None:
-    net = star(8, switch={**TIGHT, "watchdog_detect_ps": 100_000_000})  # 0.1 ms
-    sim = net.sim(incast(net, 8), 1 << 22)
+    # hosts 0..3 behind a trunk between the switches, 4..7 beside the receiver 8
+    cables = [*((h, 9 + (h > 3), 100.0) for h in range(9)), (9, 10, 100.0)]
+    net = Net(9, 2, cables, switch={**TIGHT, "watchdog_detect_ps": 100_000_000})  # 0.1 ms
+    paths = [net.path(h, 9, 10, 8) for h in range(4)] + [net.path(h, 10, 8) for h in range(4, 8)]
+    sim = net.sim(paths, 1 << 22)
     sim.advance()
-    assert sim.pause_counters()["paused_s"].max() > 1e-3
+    assert sim.end == FINISHED
+    trunk = net.link(9, 10)
+    assert sim.pause_counters()["paused_s"].reshape(8, -1)[3, trunk] > 1e-3
+    assert sim.pause_counters()["pauses_felt"].reshape(8, -1)[3, trunk] > 10
     assert sim.pause_counters()["storms"].sum() == 0
 
 
@@ -244,9 +249,15 @@ def worst_incast_drops(headroom_bytes: int, speed_gbps: float, length_m: float) 
         flows["payload_bytes"][senders] = 9100
 
     sizes = [payload * 3000] * senders + [1 << 22]
-    sim = net.sim([*incast(net, senders), back], sizes, payload_bytes=payload, prepare=prepare)
-    sim.advance(until_s=40e-6)
-    return drops(sim, "headroom")
+    frame_s, phases = (9100 + 82) * 8 / (speed_gbps * 1e9), 8
+    worst = 0
+    for phase in range(phases):  # how long the pause waits is a matter of chance
+        start = [5e-6 + phase * frame_s / phases] * senders + [0.0]
+        work = [*incast(net, senders), back]
+        sim = net.sim(work, sizes, payload_bytes=payload, start_s=start, prepare=prepare)
+        sim.advance(until_s=25e-6)
+        worst = max(worst, drops(sim, "headroom"))
+    return worst
 
 
 def smallest_headroom(speed_gbps: float, length_m: float) -> int:
@@ -269,4 +280,4 @@ def test_the_published_headroom_is_enough_and_four_fifths_of_the_least_are_not()
     factor = 144 / 64
     rule = 1024 + (9100 + cable + 800 + 394 * 64) * factor
     assert least <= rule
-    assert least > 0.5 * rule
+    assert least > 0.7 * rule

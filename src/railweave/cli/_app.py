@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from railweave.cli import build, check, collective, headroom, run, schema, simulate
+from railweave.cli import build, check, collective, congest, headroom, run, schema, simulate
 
 __all__ = ["Silenced", "app"]
 
@@ -40,7 +40,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-for module in (run, build, check, simulate, collective, headroom, schema):
+for module in (run, build, check, simulate, collective, headroom, congest, schema):
     module.register(app)
 
 

@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from railweave import _native
+from railweave._native import PACKET_FAULT_KINDS, PacketEpoch, PacketSim, PacketSwitchConfig
+from railweave.engine._fault_targets import check_fault, nic_bps, receiver_links
 from railweave.engine._packet_flows import AdapterKind, FlowTable, adapter_kinds, nic_config
 from railweave.engine._packet_links import AROUND_IP_BYTES, PS, Ports, switch_configs
 from railweave.engine._packet_reroute import Rerouting, outages, reroutes, steps
@@ -30,8 +31,6 @@ from railweave.engine.faults import (
     StuckReceiver,
     SwitchReboot,
     WrongDscpMap,
-    check_fault,
-    receiver_links,
 )
 from railweave.engine.packet_settings import PacketSettings
 from railweave.fabric import Fabric, NodeKind, PlaneId
@@ -95,7 +94,7 @@ class FaultInput:
     nic: U32
     rx_pipe: U32
     tables: U32
-    sim: _native.PacketSim
+    sim: PacketSim
     idle: list[Fault] = field(default_factory=list)  #: faults found to change nothing
 
 
@@ -107,10 +106,10 @@ class FaultPlan:
     kind: U8
     index: U32
     value: U64
-    epochs: list[_native.PacketEpoch]
+    epochs: list[PacketEpoch]
     findings: tuple[Finding, ...]
 
-    def give(self, sim: _native.PacketSim) -> None:
+    def give(self, sim: PacketSim) -> None:
         """Hand it to the native engine."""
         sim.set_faults(self.time_ps, self.kind, self.index, self.value, self.epochs)
 
@@ -145,7 +144,7 @@ def plan_faults(given: FaultInput) -> FaultPlan:
         *_stragglers(given, faults),
         *(_Event(time, "reroute", epoch, 0) for time, epoch in reroutes(rerouting, faults)),
     ]
-    number = {name: k for k, name in enumerate(_native.PACKET_FAULT_KINDS)}
+    number = {name: k for k, name in enumerate(PACKET_FAULT_KINDS)}
     rank = {name: k for k, name in enumerate(_ORDER)}
     events.sort(key=lambda event: (event.time_s, rank[event.kind]))
     return FaultPlan(
@@ -257,9 +256,8 @@ def _switches(given: FaultInput, faults: Iterable[Aimed]) -> Iterator[_Event]:
     """Give switches other settings; those wrong in several ways at a time have one of their own."""
     spans: dict[int, list[tuple[Interval, Fault]]] = {}
     for fault, node in faults:
-        on_switch = given.fabric.node_kind[node] == NodeKind.SWITCH
         if isinstance(fault, EcnOff | WrongDscpMap | MtuMismatch) or (
-            isinstance(fault, CnpWrongQueue) and on_switch
+            isinstance(fault, CnpWrongQueue) and _is_switch(given, node)
         ):
             if not _changes(given, node, fault):
                 given.idle.append(fault)
@@ -277,7 +275,11 @@ def _switches(given: FaultInput, faults: Iterable[Aimed]) -> Iterator[_Event]:
             yield _Event(time, "switch_config", node, numbers[key])
 
 
-def _config(given: FaultInput, node: int) -> _native.PacketSwitchConfig:
+def _is_switch(given: FaultInput, node: int) -> bool:
+    return bool(given.fabric.node_kind[node] == NodeKind.SWITCH)
+
+
+def _config(given: FaultInput, node: int) -> PacketSwitchConfig:
     """Return a switch's settings as they should be, anew."""
     only = Ports(given.ports.network, {node: given.ports.into[node]})
     return switch_configs(given.fabric, given.settings, only)[node]
@@ -292,9 +294,7 @@ def _changes(given: FaultInput, node: int, fault: Fault) -> bool:
     return any(getattr(right, name) != getattr(wrong, name) for name in fields)
 
 
-def _misconfigure(
-    given: FaultInput, node: int, config: _native.PacketSwitchConfig, fault: Fault
-) -> None:
+def _misconfigure(given: FaultInput, node: int, config: PacketSwitchConfig, fault: Fault) -> None:
     if isinstance(fault, EcnOff):
         config.ecn = 0
     elif isinstance(fault, WrongDscpMap):
@@ -323,16 +323,13 @@ def _receivers(given: FaultInput, faults: Iterable[Aimed]) -> Iterator[_Event]:
     for fault, node in faults:
         if not isinstance(fault, StuckReceiver | SlowReceiver):
             continue
-        used = False
-        for link in receiver_links(given.fabric, node).tolist():
-            pipes = np.unique(given.rx_pipe[given.table.in_link == link])
-            for pipe in pipes[pipes != _NONE].tolist():
-                used = True
-                full[pipe] = float(given.fabric.usable_bps[link])
-                factor = fault.factor if isinstance(fault, SlowReceiver) else 0.0
-                held.setdefault(pipe, []).extend((span, factor) for span in fault.intervals())
-        if not used:
+        pipes = _pipes_of(given, node)
+        if not pipes:
             given.idle.append(fault)
+        full.update(pipes)
+        factor = fault.factor if isinstance(fault, SlowReceiver) else 0.0
+        for pipe in pipes:
+            held.setdefault(pipe, []).extend((span, factor) for span in fault.intervals())
     for pipe, mine in held.items():
         frozen, rate = False, full[pipe]
         for time, active in steps(mine):
@@ -345,12 +342,35 @@ def _receivers(given: FaultInput, faults: Iterable[Aimed]) -> Iterator[_Event]:
                 yield _Event(time, "freeze", pipe, int(frozen))
 
 
+def _pipes_of(given: FaultInput, node: int) -> dict[int, float]:
+    """Return the ways into a receiver's memory that are in use, and their speeds."""
+    found: dict[int, float] = {}
+    for link in receiver_links(given.fabric, node).tolist():
+        for pipe in np.unique(given.rx_pipe[given.table.in_link == link]).tolist():
+            found[pipe] = float(given.fabric.usable_bps[link])
+    at_nic = (given.table.in_link < 0) & (_ends(given)[1] == node)
+    for pipe in np.unique(given.rx_pipe[at_nic]).tolist():
+        found[pipe] = nic_bps(given.fabric, node)
+    found.pop(_NONE, None)
+    return found
+
+
+def _ends(given: FaultInput) -> tuple[I64, I64]:
+    """Return the NICs (or hosts) at both ends of each flow, −1 inside a scale-up domain."""
+    table, across = given.table, given.table.plane >= 0
+    first = table.path_link[table.path_ptr[:-1]]
+    last = table.path_link[table.path_ptr[1:] - 1]
+    source = np.where(across, given.fabric.link_src[first], -1)
+    return source, np.where(across, given.fabric.link_dst[last], -1)
+
+
 def _not_ready(given: FaultInput, faults: Iterable[Aimed]) -> Iterator[_Event]:
-    to = given.traffic.dst[given.table.stream]
+    to, nic = given.traffic.dst[given.table.stream], _ends(given)[1]
+    across = given.table.plane >= 0
     spans: dict[int, list[tuple[Interval, bool]]] = {}
     for fault, node in faults:
         if isinstance(fault, ReceiverNotReady):
-            flows = np.flatnonzero((to == node) & (given.table.plane >= 0))
+            flows = np.flatnonzero(across & ((to == node) | (nic == node)))
             if not flows.size:
                 given.idle.append(fault)
             for flow in flows.tolist():
@@ -361,10 +381,13 @@ def _not_ready(given: FaultInput, faults: Iterable[Aimed]) -> Iterator[_Event]:
 
 
 def _stragglers(given: FaultInput, faults: Iterable[Aimed]) -> Iterator[_Event]:
+    source = _ends(given)[0]
     spans: dict[int, list[tuple[Interval, float]]] = {}
     for fault, node in faults:
         if isinstance(fault, StragglerGpu):
-            streams = np.flatnonzero(given.traffic.src == node)
+            streams = np.union1d(
+                np.flatnonzero(given.traffic.src == node), given.table.stream[source == node]
+            )
             if not streams.size:
                 given.idle.append(fault)
             for stream in streams.tolist():
@@ -379,18 +402,16 @@ def _adapters(given: FaultInput, faults: Iterable[Aimed]) -> Iterator[_Event]:
     """Give the queue pairs of adapters with a wrong setting other settings."""
     spans: list[tuple[Interval, Aimed]] = []
     for fault, node in faults:
-        on_switch = given.fabric.node_kind[node] == NodeKind.SWITCH
-        if isinstance(fault, NicIgnoresCnp | NicSendsNoCnp | CnpWrongQueue) and not on_switch:
+        wrong = isinstance(fault, NicIgnoresCnp | NicSendsNoCnp | CnpWrongQueue)
+        if wrong and not _is_switch(given, node):
             spans.extend((span, (fault, node)) for span in fault.intervals())
     if not spans:
         return
-    table = given.table
-    source = given.fabric.link_src[table.path_link[table.path_ptr[:-1]]]
-    target = given.fabric.link_dst[table.path_link[table.path_ptr[1:] - 1]]
-    kinds, which = adapter_kinds(given.fabric, given.settings, table, given.routing.frames())
+    source, target = _ends(given)
+    kinds, which = adapter_kinds(given.fabric, given.settings, given.table, given.routing.frames())
     numbers: dict[tuple[int, tuple[int, ...], tuple[int, ...]], int | None] = {}
     nodes = [node for _, (_, node) in spans]
-    hit = np.flatnonzero((table.plane >= 0) & (np.isin(source, nodes) | np.isin(target, nodes)))
+    hit = np.flatnonzero(np.isin(source, nodes) | np.isin(target, nodes))
     now, touched = given.nic.astype(np.int64), set[int]()
     for time, active in steps(spans):
         for flow in hit.tolist():

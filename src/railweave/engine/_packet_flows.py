@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from railweave import _native
+from railweave._native import PacketFlows, PacketNicConfig, PacketPipe, PacketSim, PacketTasks
 from railweave.design.models import RoutingScheme
+from railweave.engine._fault_targets import nic_bps, pipe_links, pipe_nodes
 from railweave.engine._flow_input import FlowInput, prepare
 from railweave.engine._packet_links import PS, Ports
-from railweave.engine.faults import pipe_links
 from railweave.engine.packet_settings import PacketSettings, Spraying
 from railweave.errors import EngineError
 from railweave.fabric import Fabric, LinkLayer, NodeKind, PlaneId
@@ -44,6 +44,8 @@ _LEAST_SEGMENT_BYTES = 4096
 #: header of a network packet's reply beyond what frames it; an ACK carries an AETH
 _AETH_BYTES = 4
 _CNP_BYTES = 16
+#: how far ahead of its turn a receiver keeps a packet, at least
+_REORDER_WINDOW = 4096
 
 _CHOICE = {"path": 0, "random": 1, "round-robin": 2, "recycle": 3, "flowlet": 4, "adaptive": 5}
 _ON_THE_WAY = {
@@ -188,10 +190,11 @@ def native_flows(
     fabric: Fabric,
     routing: RoutingSet,
     settings: PacketSettings,
+    *,
     ports: Ports,
     table: FlowTable,
-    sim: _native.PacketSim,
-) -> _native.PacketFlows:
+    sim: PacketSim,
+) -> PacketFlows:
     """Lay out the queue pairs; adds their pipes, adapters' settings and tables to ``sim``."""
     n = table.n_flows
     frames = routing.frames()
@@ -207,7 +210,7 @@ def native_flows(
             message[here] += records * frame.record_overhead_bytes
     first = table.path_link[table.path_ptr[:-1]]
     last = table.path_link[table.path_ptr[1:] - 1]
-    flows = _native.PacketFlows()
+    flows = PacketFlows()
     flows.stream = table.stream.astype(np.uint32)
     flows.nic = _adapters(fabric, settings, table, frames, sim)
     flows.path_ptr = table.path_ptr.astype(np.uint64)
@@ -215,7 +218,9 @@ def native_flows(
     flows.message_bytes = message.astype(np.uint64)
     flows.payload_bytes = payload.astype(np.uint32)
     flows.overhead_bytes = overhead.astype(np.uint32)
-    flows.tx_pipe, flows.rx_pipe = _add_pipes(fabric, settings, ports, table, last, sim)
+    flows.tx_pipe, flows.rx_pipe = _add_pipes(
+        fabric, settings, ports, table=table, last=last, sim=sim
+    )
     before, after, rtt = _latencies(fabric, table)
     # The sender's own way counts at the end, so that messages follow each other without a gap.
     flows.tx_latency_ps = np.zeros(n, dtype=np.uint64)
@@ -256,35 +261,50 @@ def _add_pipes(
     fabric: Fabric,
     settings: PacketSettings,
     ports: Ports,
+    *,
     table: FlowTable,
     last: I64,
-    sim: _native.PacketSim,
+    sim: PacketSim,
 ) -> tuple[U32, U32]:
     """Add the ways into and out of memory that limit, and return each flow's."""
-    out = []
-    stuck = pipe_links(fabric, settings.faults)
-    for links, incoming in ((table.out_link, False), (table.in_link, True)):
-        number = np.full(table.n_flows, _NONE, dtype=np.uint32)
-        for link in _pipes(fabric, ports, links, incoming, stuck).tolist():
-            pipe = _native.PacketPipe()
-            pipe.rate_kbps = max(1, round(float(fabric.usable_bps[link]) / 1e3))
-            mine = links == link
-            if incoming:
-                port = int(last[np.flatnonzero(mine)[0]])
-                plane = int(fabric.link_plane[port])
-                nic = settings.qos[PlaneId(plane)].nic(
-                    float(fabric.link_capacity_bps[port]), float(fabric.link_length_m[port])
-                )
-                pipe.buffer_bytes = nic.rx_buffer_bytes
-                pipe.xoff_bytes, pipe.xon_bytes = nic.rx_xoff_bytes, nic.rx_xon_bytes
-                if settings.qos[PlaneId(plane)].scheme.pfc:
-                    pipe.nic_link = port
-            number[mine] = sim.add_pipe(pipe)
-        out.append(number)
-    return out[0], out[1]
+    out = np.full(table.n_flows, _NONE, dtype=np.uint32)
+    into = out.copy()
+    held = pipe_links(fabric, settings.faults)
+    for link in _pipes(fabric, ports, table.out_link, False, frozenset()).tolist():
+        pipe = PacketPipe()
+        pipe.rate_kbps = max(1, round(float(fabric.usable_bps[link]) / 1e3))
+        out[table.out_link == link] = sim.add_pipe(pipe)
+    for link in _pipes(fabric, ports, table.in_link, True, held).tolist():
+        mine = table.in_link == link
+        rate = float(fabric.usable_bps[link])
+        into[mine] = sim.add_pipe(_into_memory(fabric, settings, int(last[np.argmax(mine)]), rate))
+    # a flow that ends at its NIC has a way into memory only where a fault holds it up
+    at_nic = np.where((table.in_link < 0) & (table.plane >= 0), fabric.link_dst[last], -1)
+    for node in sorted(pipe_nodes(fabric, settings.faults)):
+        mine = at_nic == node
+        if mine.any():
+            rate = nic_bps(fabric, node)
+            port = int(last[np.argmax(mine)])
+            into[mine] = sim.add_pipe(_into_memory(fabric, settings, port, rate))
+    return out, into
 
 
-def _tables(routing: RoutingSet, table: FlowTable, sim: _native.PacketSim) -> U32:
+def _into_memory(
+    fabric: Fabric, settings: PacketSettings, port: int, rate_bps: float
+) -> PacketPipe:
+    """Return the way into memory behind a NIC that receives over ``port``."""
+    pipe = PacketPipe()
+    pipe.rate_kbps = max(1, round(rate_bps / 1e3))
+    plane = settings.qos[PlaneId(int(fabric.link_plane[port]))]
+    nic = plane.nic(float(fabric.link_capacity_bps[port]), float(fabric.link_length_m[port]))
+    pipe.buffer_bytes = nic.rx_buffer_bytes
+    pipe.xoff_bytes, pipe.xon_bytes = nic.rx_xoff_bytes, nic.rx_xon_bytes
+    if plane.scheme.pfc:
+        pipe.nic_link = port
+    return pipe
+
+
+def _tables(routing: RoutingSet, table: FlowTable, sim: PacketSim) -> U32:
     """Add the next-hop sets of planes whose packets choose their ways."""
     number = np.zeros(table.n_flows, dtype=np.uint32)
     for plane, routed in routing.planes.items():
@@ -345,7 +365,7 @@ def _adapters(
     settings: PacketSettings,
     table: FlowTable,
     frames: Mapping[int, Framing],
-    sim: _native.PacketSim,
+    sim: PacketSim,
 ) -> U32:
     """Add the settings of every kind of queue pair, and return each flow's number."""
     kinds, which = adapter_kinds(fabric, settings, table, frames)
@@ -359,9 +379,9 @@ def _adapters(
     return numbers[which]
 
 
-def _inside() -> _native.PacketNicConfig:
+def _inside() -> PacketNicConfig:
     """Return the settings of transfers inside a scale-up domain: lossless, never held back."""
-    c = _native.PacketNicConfig()
+    c = PacketNicConfig()
     c.set_congestion_control("none", {})
     c.data_priority = c.ack_priority = 0
     c.ecn_capable = c.sends_cnp = 0
@@ -372,15 +392,17 @@ def _inside() -> _native.PacketNicConfig:
 
 def nic_config(
     mine: NicQos, theirs: NicQos, control: CongestionControl, frame: Framing
-) -> _native.PacketNicConfig:
+) -> PacketNicConfig:
     """Turn the settings of a sending and a receiving adapter into those of their queue pairs."""
-    c = _native.PacketNicConfig()
+    c = PacketNicConfig()
     c.set_congestion_control(control.kind, control.parameters())
     c.data_priority, c.ack_priority = mine.data_priority, mine.ack_priority
     c.cnp_priority = c.request_priority = theirs.cnp_priority
     c.ecn_capable = 1
     c.sends_cnp, c.ignores_cnp = int(theirs.sends_cnp), int(mine.ignores_cnp)
     c.selective_repeat, c.reorder_packets = int(mine.selective_repeat), mine.reorder_packets
+    # room for what is overtaken and for as much again, so that a loss is seen within the window
+    c.reorder_window_packets = max(_REORDER_WINDOW, 2 * mine.reorder_packets)
     c.ack_every = mine.ack_every
     c.ack_bytes = max(84, frame.overhead_bytes + _AETH_BYTES)
     c.cnp_bytes = max(84, frame.overhead_bytes + _CNP_BYTES)
@@ -393,7 +415,7 @@ def nic_config(
     return c
 
 
-def native_tasks(traffic: Traffic) -> _native.PacketTasks:
+def native_tasks(traffic: Traffic) -> PacketTasks:
     """Lay out the task graph.
 
     Raises:
@@ -401,7 +423,7 @@ def native_tasks(traffic: Traffic) -> _native.PacketTasks:
     """
     if np.any(traffic.chunk_bytes < 0):
         raise EngineError("packet engine: a stream sends a negative number of bytes")
-    tasks = _native.PacketTasks()
+    tasks = PacketTasks()
     tasks.task_stream = traffic.task_stream.astype(np.uint64)
     tasks.rounds = traffic.task_rounds.astype(np.uint32)
     tasks.start_ps = np.rint(traffic.task_start_s * PS).astype(np.uint64)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from railweave import _native
+from railweave._native import PacketLinks, PacketSwitchConfig
 from railweave.engine.packet_settings import PacketSettings
 from railweave.fabric import Fabric, LinkLayer, NodeKind, PlaneId
 from railweave.fabric._assembly import VELOCITY_M_PER_S
@@ -53,7 +53,7 @@ def nic_plane_qos(settings: PacketSettings, fabric: Fabric, link: int) -> PlaneQ
     return settings.qos.get(PlaneId(plane)) if plane >= 0 else None
 
 
-def make_links(fabric: Fabric, settings: PacketSettings, ports: Ports) -> _native.PacketLinks:
+def make_links(fabric: Fabric, settings: PacketSettings, ports: Ports) -> PacketLinks:
     """Lay out every link: its rate and delays, and the thresholds at both of its ends."""
     n = fabric.n_links
     speed = fabric.link_capacity_bps
@@ -73,10 +73,10 @@ def make_links(fabric: Fabric, settings: PacketSettings, ports: Ports) -> _nativ
                 marks = qos.ecn(priority, key[0])
                 if marks is not None:
                     kmin[out], kmax[out] = marks.kmin_bytes, marks.kmax_bytes
-    _host_ends(fabric, settings, ports, response, credit, pause)
+    _host_ends(fabric, settings, ports, response=response, credit=credit, pause=pause)
     off = np.fromiter(settings.pause_off, dtype=np.int64)
     pause[off] = 0
-    links_ = _native.PacketLinks()
+    links_ = PacketLinks()
     links_.source = fabric.link_src.astype(np.uint32)
     links_.target = fabric.link_dst.astype(np.uint32)
     rate = np.where(ports.network, speed, speed * fabric.link_efficiency) * fabric.link_up
@@ -104,6 +104,7 @@ def _host_ends(
     fabric: Fabric,
     settings: PacketSettings,
     ports: Ports,
+    *,
     response: F64,
     credit: F64,
     pause: npt.NDArray[np.uint8],
@@ -124,10 +125,10 @@ def _host_ends(
 
 def switch_configs(
     fabric: Fabric, settings: PacketSettings, ports: Ports
-) -> dict[int, _native.PacketSwitchConfig]:
+) -> dict[int, PacketSwitchConfig]:
     """Return the native settings of every switch; switches that are alike share one object."""
     made: dict[tuple[int, tuple[tuple[tuple[float, float], int], ...]], object] = {}
-    out: dict[int, _native.PacketSwitchConfig] = {}
+    out: dict[int, PacketSwitchConfig] = {}
     for node, links in ports.into.items():
         qos = settings.switch(fabric, node)
         counts = tuple(sorted((key, len(same)) for key, same in _alike(fabric, links)))
@@ -138,11 +139,9 @@ def switch_configs(
     return out
 
 
-def switch_config(
-    qos: SwitchQos, counts: dict[tuple[float, float], int]
-) -> _native.PacketSwitchConfig:
+def switch_config(qos: SwitchQos, counts: dict[tuple[float, float], int]) -> PacketSwitchConfig:
     """Turn a switch's settings into native ones; ``counts`` are its ports by speed and length."""
-    c = _native.PacketSwitchConfig()
+    c = PacketSwitchConfig()
     cell = qos.cell_bytes
     shared = qos.shared_bytes(counts)
     c.cell_bytes = cell

@@ -16,7 +16,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from railweave import _native
+from railweave._native import PacketEpoch, PacketSim
 from railweave.design.models import RoutingScheme
 from railweave.engine._packet_flows import FlowTable, route
 from railweave.engine.faults import Fault, Interval, LinkDown, LinkFlap, Outage, SwitchReboot
@@ -76,8 +76,8 @@ class Rerouting:
     settings: PacketSettings
     table: FlowTable
     tables: U32
-    sim: _native.PacketSim
-    epochs: list[_native.PacketEpoch] = field(default_factory=list)
+    sim: PacketSim
+    epochs: list[PacketEpoch] = field(default_factory=list)
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,7 +145,7 @@ def _base(of: Rerouting) -> _Ways:
 
 def _matrix(ptr: I64, link: I64) -> I64:
     length = np.diff(ptr)
-    out = np.full((len(length), int(length.max(initial=0))), -1, dtype=np.int64)
+    out = np.full((len(length), int(length.max(initial=1))), -1, dtype=np.int64)
     row = np.repeat(np.arange(len(length)), length)
     out[row, np.arange(len(link)) - ptr[:-1][row]] = link
     return out
@@ -208,7 +208,7 @@ def _add_epoch(of: Rerouting, before: _Ways, after: _Ways) -> int | None:
     if not flow.size and not swap:
         return None
     rows = new[flow]
-    epoch = _native.PacketEpoch()
+    epoch = PacketEpoch()
     epoch.flow = flow.astype(np.uint32)
     lengths = (rows >= 0).sum(axis=1)
     epoch.path_ptr = np.concatenate(([0], np.cumsum(lengths))).astype(np.uint64)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from railweave.engine._fault_targets import check_fault
 from railweave.engine.faults import (
     BitErrors,
     CnpWrongQueue,
@@ -26,7 +27,6 @@ from railweave.engine.faults import (
     StuckReceiver,
     SwitchReboot,
     WrongDscpMap,
-    check_fault,
 )
 from railweave.errors import InputError
 from railweave.fabric import Fabric
@@ -38,6 +38,10 @@ __all__ = ["fault_forms", "parse_fault"]
 #: a number and a unit written apart, as ``100 us``; ``5 times`` is none
 _APART = re.compile(r"(?<![\w.:/-])(\d[\d.]*(?:[eE][+-]?\d+)?)\s+([munpµμ]?s|[kKMG]?i?B)(?!\w)")
 _TIMES = "[at TIME] [for TIME | until TIME]"
+
+
+def _whole_ps(seconds: float) -> float:
+    return round(seconds * 1e12) / 1e12
 
 
 class _Words:
@@ -62,7 +66,8 @@ class _Words:
     def seconds(self, what: str) -> float:
         word = self.take(what, "100us")
         try:
-            return parse_seconds(word)
+            # the engine counts picoseconds; so 100us is 1e-4 whatever the arithmetic of units
+            return _whole_ps(parse_seconds(word))
         except InputError as error:
             raise self.fail(f"{what}: {error}") from None
 
@@ -257,5 +262,5 @@ def _when(words: _Words, outage: bool) -> Arguments:
     if lasts is not None and "until_s" in found:
         raise words.fail("'for' and 'until' say the same; allowed: one of them")
     if lasts is not None:
-        found["until_s"] = found.get("at_s", 0.0) + lasts
+        found["until_s"] = _whole_ps(found.get("at_s", 0.0) + lasts)
     return found

@@ -10,17 +10,10 @@ the command line's form, which ``str(fault)`` gives back.
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-import numpy.typing as npt
-
 from railweave.errors import InputError
-from railweave.fabric import Fabric, LinkLayer, NodeKind, PlaneId
-from railweave.fabric.names import UnknownNameError, find_duplex, find_node, find_port
 from railweave.qos import classes_named
 
 __all__ = [
@@ -43,21 +36,15 @@ __all__ = [
     "StuckReceiver",
     "SwitchReboot",
     "WrongDscpMap",
-    "check_fault",
-    "find_device",
-    "pipe_links",
-    "port_links",
+    "time_text",
 ]
 
-I64 = npt.NDArray[np.int64]
 Interval = tuple[float, float]
 
 #: from the loss of a link until distant switches have routed around it: worst outage measured with
 #: real BGP routers that see their link go down (silent failures take seconds without BFD)
 CONVERGENCE_S = 0.125
 
-_ENDS = (NodeKind.GPU, NodeKind.HOST, NodeKind.STORAGE, NodeKind.EXTRA)
-_NUMBERED = re.compile(r"(gpu|nic)-(\d+)")
 _PRIORITIES = 8
 
 
@@ -386,105 +373,3 @@ class NicSendsNoCnp(Fault):
 
     def _what(self) -> str:
         return f"nic {self.nic} sends-no-cnp"
-
-
-# ---------------------------------------------------------------- what the names mean
-
-
-def find_device(fabric: Fabric, name: str, kinds: Iterable[NodeKind] = tuple(NodeKind)) -> int:
-    """Return the node of a name, which must be of one of these kinds.
-
-    Raises:
-        InputError: there is none, or it is of another kind.
-    """
-    try:
-        node = find_node(fabric, name)
-    except UnknownNameError:
-        match = _NUMBERED.fullmatch(name)
-        if match is None:
-            raise
-        nodes = fabric.gpus if match[1] == "gpu" else fabric.nics(PlaneId.BACKEND)
-        if not 1 <= int(match[2]) <= len(nodes):
-            raise UnknownNameError(
-                f"there is no {name!r} in this fabric; allowed: {match[1]}-1 to "
-                f"{match[1]}-{len(nodes)}, or names such as node001/{match[1]}0"
-            ) from None
-        node = int(nodes[int(match[2]) - 1])
-    is_of, kinds = NodeKind(int(fabric.node_kind[node])), tuple(kinds)
-    if is_of not in kinds:
-        allowed = ", ".join(_words(kind) for kind in kinds)
-        raise InputError(f"{name!r} is a {_words(is_of)}; allowed: {allowed}")
-    return node
-
-
-def _words(kind: NodeKind) -> str:
-    if kind in (NodeKind.GPU, NodeKind.NIC):
-        return kind.name
-    return kind.name.lower().replace("_", "-")
-
-
-def port_links(fabric: Fabric, port: str) -> tuple[int, int]:
-    """Return the directed links out of a port and into it.
-
-    Raises:
-        InputError: no such port, or the cable there is out already.
-    """
-    duplex = find_duplex(fabric, port)
-    if not fabric.link_up[2 * duplex]:
-        raise InputError(f"the link at {port} is out already; allowed: a link that is up")
-    node, number = find_port(fabric, port)
-    out = 2 * duplex
-    here = fabric.link_src[out] == node and fabric.link_src_port[out] == number
-    return (out, out + 1) if here else (out + 1, out)
-
-
-#: fields with names, and what they may name; ports apart
-_NAMES: dict[type[Fault], tuple[str, tuple[NodeKind, ...]]] = {
-    SwitchReboot: ("device", (NodeKind.SWITCH,)),
-    EcnOff: ("device", (NodeKind.SWITCH,)),
-    WrongDscpMap: ("device", (NodeKind.SWITCH,)),
-    MtuMismatch: ("device", (NodeKind.SWITCH,)),
-    CnpWrongQueue: ("device", (NodeKind.SWITCH, NodeKind.NIC)),
-    StuckReceiver: ("receiver", (*_ENDS, NodeKind.NIC)),
-    SlowReceiver: ("receiver", (*_ENDS, NodeKind.NIC)),
-    ReceiverNotReady: ("receiver", _ENDS),
-    StragglerGpu: ("gpu", _ENDS),
-    NicIgnoresCnp: ("nic", (NodeKind.NIC, *_ENDS[1:])),
-    NicSendsNoCnp: ("nic", (NodeKind.NIC, *_ENDS[1:])),
-}
-
-
-def check_fault(fault: Fault, fabric: Fabric) -> int:
-    """Return the node that a fault names, or the directed link out of the port it names.
-
-    Raises:
-        InputError: the fabric has no such device or port, or it is of the wrong kind.
-    """
-    try:
-        if type(fault) in _NAMES:
-            field, kinds = _NAMES[type(fault)]
-            return find_device(fabric, getattr(fault, field), kinds)
-        port: str = getattr(fault, "port")  # noqa: B009 - all others name a port
-        return port_links(fabric, port)[0]
-    except InputError as error:
-        raise InputError(f"fault {str(fault)!r}: {error}") from None
-
-
-def receiver_links(fabric: Fabric, node: int) -> I64:
-    """Return the links from a NIC into memory: of one GPU or host, or of all behind one NIC."""
-    from_nic = fabric.node_kind[fabric.link_src] == NodeKind.NIC
-    inside = (fabric.link_layer == LinkLayer.PCIE) & from_nic
-    return np.flatnonzero(inside & ((fabric.link_dst == node) | (fabric.link_src == node)))
-
-
-def pipe_links(fabric: Fabric, faults: Iterable[Fault]) -> frozenset[int]:
-    """Return the links into memory that a fault will hold up, whatever their speed.
-
-    Raises:
-        InputError: a name that the fabric does not have.
-    """
-    found: set[int] = set()
-    for fault in faults:
-        if isinstance(fault, StuckReceiver | SlowReceiver):
-            found.update(receiver_links(fabric, check_fault(fault, fabric)).tolist())
-    return frozenset(found)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from railweave import _native
+from railweave._native import PacketFlows, PacketOptions, PacketSim
 from railweave.engine._flow_input import row_reduce, unroutable_findings
 from railweave.engine._packet_faults import FaultInput, plan_faults
 from railweave.engine._packet_flows import FlowTable, hub_nodes, native_flows, native_tasks, route
@@ -95,14 +95,16 @@ class PacketRun:
         )
         ports = Ports.of(fabric)
         links = make_links(fabric, self.settings, ports)
-        options = _native.PacketOptions()
+        options = PacketOptions()
         options.seed = seed & (2**64 - 1)
         options.flowlet_gap_ps = round(self.settings.flowlet_gap_s * PS)
         options.spray_paths = self.settings.spray_paths
         options.stuck_ps = round(self.settings.stuck_s * PS)
-        self._sim = _native.PacketSim(hub_nodes(fabric, self.table), links, options)
+        self._sim = PacketSim(hub_nodes(fabric, self.table), links, options)
         self._configure(ports)
-        flows = native_flows(fabric, self.routing, self.settings, ports, self.table, self._sim)
+        flows = native_flows(
+            fabric, self.routing, self.settings, ports=ports, table=self.table, sim=self._sim
+        )
         self._sim.set_work(flows, native_tasks(traffic))
         self.fault_findings = self._plan_faults(ports, links.pause_mask, flows)
         self._watch(ports)
@@ -117,7 +119,7 @@ class PacketRun:
             self._sim.use_switch_config(node, numbers[id(config)])
 
     def _plan_faults(
-        self, ports: Ports, pause_mask: npt.NDArray[np.uint8], flows: _native.PacketFlows
+        self, ports: Ports, pause_mask: npt.NDArray[np.uint8], flows: PacketFlows
     ) -> tuple[Finding, ...]:
         """Tell the engine what goes wrong when; return what is to be said of it."""
         if not self.settings.faults:
@@ -144,7 +146,8 @@ class PacketRun:
         """Tell the engine what to write down."""
         watch = self.settings.watch
         if watch.links is None:
-            links = np.concatenate([into ^ 1 for into in ports.into.values()] or [np.zeros(0)])
+            none = np.zeros(0, dtype=np.int64)
+            links = np.concatenate([none, *(into ^ 1 for into in ports.into.values())])
         else:
             links = np.array(watch.links)
         flows = np.arange(self.table.n_flows) if watch.flows is None else np.array(watch.flows)

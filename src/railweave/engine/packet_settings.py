@@ -13,7 +13,14 @@ from railweave.errors import InputError
 from railweave.fabric import Fabric, PlaneId
 from railweave.fabric.lossless import PlaneQos, plane_qos
 from railweave.fabric.routing import RoutingSet
-from railweave.qos import DEFAULT_MTU_BYTES, CongestionControl, NicQos, SwitchQos, scheme_of, switch_qos
+from railweave.qos import (
+    DEFAULT_MTU_BYTES,
+    CongestionControl,
+    NicQos,
+    SwitchQos,
+    scheme_of,
+    switch_qos,
+)
 
 if TYPE_CHECKING:
     from railweave.catalog import Catalog

@@ -1,0 +1,489 @@
+"""The congested switch for people: a time axis in text, tables, figures, files."""
+
+from __future__ import annotations
+
+import dataclasses
+import html
+import math
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from railweave.engine.congest import CongestCase, CongestOutcome
+from railweave.engine.congest_sweep import SweepPoint, read_sweep, threshold_text
+from railweave.formats.files import staged
+from railweave.report.page_table import DASH, PageTable, known
+from railweave.report.style import COLOURS, HEAT, apply_style
+from railweave.units import format_bits_rate, format_bytes, format_seconds
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+    import polars as pl
+
+__all__ = [
+    "case_text",
+    "congest_json",
+    "draw_congest",
+    "draw_sweep",
+    "moment_table",
+    "result_table",
+    "sweep_frame",
+    "sweep_json",
+    "sweep_table",
+    "time_axis",
+    "write_congest",
+    "write_sweep",
+]
+
+F64 = npt.NDArray[np.float64]
+
+_BARS: Final = "▁▂▃▄▅▆▇█"
+_SHADES: Final = " ░▒▓█"
+_LABEL, _AXIS, _WIDTH = 9, 58, 80
+
+
+def case_text(case: CongestCase) -> str:
+    """Say in one sentence what is simulated."""
+    ecn, pfc = threshold_text(case)
+    who = "1 sender" if case.senders == 1 else f"{case.senders:,} senders"
+    return (
+        f"{who} at {format_bits_rate(case.sender_bps)} into {format_bits_rate(case.egress_bps)},"
+        f" buffer {format_bytes(case.buffer_bytes)}, ECN {ecn}, PFC {pfc}, {case.profile}"
+    )
+
+
+# ---------------------------------------------------------------- text
+
+
+def time_axis(outcome: CongestOutcome, *, queue_top_bytes: float | None = None) -> str:
+    """Return the time axis as text of at most 80 columns.
+
+    A column shows the longest queue, the mean rates and the shares of its part of the time.
+
+    Args:
+        outcome: what is shown.
+        queue_top_bytes: top of the queue's scale; None takes the longest queue.
+    """
+    case = outcome.case
+    top = queue_top_bytes or float(outcome.queue_bytes.max()) or 1.0
+    bins = _bins(outcome)
+    rate = outcome.sender_bps
+    rows = [
+        ("queue", _bars(_by(bins, outcome.queue_bytes, np.max), top), f"≤ {format_bytes(top)}"),
+        _rate_row("sender" if case.senders == 1 else "senders", bins, rate.mean(axis=1), case),
+    ]
+    if case.senders > 1:
+        rows.append(_rate_row(" fastest", bins, rate.max(axis=1), case))
+        rows.append(_rate_row(" slowest", bins, rate.min(axis=1), case))
+    egress = _bars(_by(bins, outcome.egress_bps, np.mean), case.egress_bps)
+    rows.append(("egress", egress, f"≤ {format_bits_rate(case.egress_bps)}"))
+    marks = _shades(_by(bins, outcome.marked_share, np.mean))
+    rows.append(("ECN", marks if case.ecn else _off(), "marked"))
+    pauses = _shades(_by(bins, outcome.paused_share.mean(axis=1), np.mean))
+    rows.append(("PFC", pauses if case.pfc_bytes is not None else _off(), "paused"))
+    if outcome.metrics.drops:
+        lost = _by(bins, outcome.dropped, np.sum)
+        rows.append(("drops", _shades(lost / max(1.0, float(lost.max()))), "lost"))
+    lines = [f"{label:<{_LABEL}}{cells} {scale}" for label, cells, scale in rows]
+    return "\n".join([*lines, *_ticks(outcome.metrics.elapsed_s)])
+
+
+def _rate_row(label: str, bins: list[slice], rate: F64, case: CongestCase) -> tuple[str, str, str]:
+    cells = _bars(_by(bins, rate, np.mean), case.sender_bps)
+    return label, cells, f"≤ {format_bits_rate(case.sender_bps)}"
+
+
+def _bins(outcome: CongestOutcome) -> list[slice]:
+    """Cut the samples into one piece for each column."""
+    edges = np.linspace(0, outcome.metrics.elapsed_s * (1 + 1e-9), _AXIS + 1)
+    at = np.searchsorted(outcome.time_s, edges)
+    at[-1] = len(outcome.time_s)
+    return [slice(int(a), int(b)) for a, b in pairwise(at)]
+
+
+def _by(bins: list[slice], values: F64, how: Callable[[F64], Any]) -> F64:
+    """Return one value a column; one without a sample repeats the column before."""
+    out = np.zeros(len(bins))
+    for k, piece in enumerate(bins):
+        part = values[piece]
+        out[k] = how(part) if len(part) else out[k - 1] if k and how is not np.sum else 0.0
+    return out
+
+
+def _bars(values: F64, top: float) -> str:
+    steps = np.clip(values / top * len(_BARS), 0, len(_BARS) - 1e-9).astype(int)
+    return "".join(" " if v <= 0 else _BARS[s] for v, s in zip(values, steps, strict=True))
+
+
+def _shades(shares: F64) -> str:
+    """Shade shares: any at all shows, and full is full from 90 % on."""
+    steps = np.where(shares <= 0, 0, np.digitize(shares, (0.25, 0.6, 0.9)) + 1)
+    return "".join(_SHADES[s] for s in steps)
+
+
+def _off() -> str:
+    return f"{'off':<{_AXIS}}"
+
+
+def _ticks(elapsed_s: float) -> list[str]:
+    """Return the axis with five ticks, and their times under it."""
+    rule = list("─" * _AXIS)
+    text = [" "] * (_WIDTH - _LABEL)
+    for k in range(5):
+        place = round(k * (_AXIS - 1) / 4)
+        rule[place] = "┴"
+        label = format_seconds(elapsed_s * k / 4)
+        start = min(max(0, place - len(label) // 2), len(text) - len(label))
+        text[start : start + len(label)] = label
+    return [" " * _LABEL + "".join(rule), " " * _LABEL + "".join(text).rstrip()]
+
+
+# ---------------------------------------------------------------- tables
+
+
+def moment_table(outcome: CongestOutcome) -> PageTable:
+    """Return what happened, in order."""
+    return PageTable(
+        f"moments-{outcome.case.profile}",
+        "What happened",
+        ("time", "what"),
+        tuple((format_seconds(moment.time_s), moment.text) for moment in outcome.moments),
+        () if outcome.moments else ("Nothing: no mark, no pause, no drop, no queue.",),
+        (),
+        ("what",),
+    )
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:.3g} %"
+
+
+def _count(value: float) -> str:
+    return f"{value:,.0f}"
+
+
+_ROWS: Final[tuple[tuple[str, str, Callable[[float], str]], ...]] = (
+    ("throughput, wire", "throughput_bps", format_bits_rate),
+    ("goodput, payload", "goodput_bps", format_bits_rate),
+    ("queue, mean", "queue_mean_bytes", format_bytes),
+    ("queue, longest", "queue_max_bytes", format_bytes),
+    ("queueing delay, mean", "delay_mean_s", format_seconds),
+    ("queueing delay, p99", "delay_p99_s", format_seconds),
+    ("time paused, mean of senders", "paused_share", _percent),
+    ("pauses", "pauses", _count),
+    ("packets marked (ECN)", "marks", _count),
+    ("notifications (CNP)", "cnps", _count),
+    ("packets dropped", "drops", _count),
+    ("packets sent again", "retransmitted", _count),
+    ("fairness (Jain)", "jain", lambda value: f"{value:.4f}"),
+    ("oscillation of the queue", "oscillation", lambda value: f"{value:.3g}"),
+    ("oscillation of the rates", "rate_oscillation", lambda value: f"{value:.3g}"),
+    ("simulated", "elapsed_s", format_seconds),
+)
+
+
+def result_table(outcomes: Sequence[CongestOutcome]) -> PageTable:
+    """Return the numbers, one column an outcome."""
+    rows = [
+        (label, *(known(float(getattr(o.metrics, name)), show) for o in outcomes))
+        for label, name, show in _ROWS
+    ]
+    return PageTable(
+        "congest",
+        "In numbers",
+        ("", *(outcome.case.profile for outcome in outcomes)),
+        tuple(rows),
+        (
+            "Queueing delay: the queue at the samples' times / egress speed.",
+            "Oscillation: standard deviation / mean, in the second half.",
+        ),
+    )
+
+
+_SHORT: Final = (
+    "profile",
+    "ECN",
+    "PFC",
+    "Gb/s",
+    "p99 delay",
+    "pauses",
+    "paused",
+    "drops",
+    "osc.",
+    "who acts",
+)
+
+
+def sweep_table(points: Sequence[SweepPoint]) -> PageTable:
+    """Return the grid, one row a setting."""
+    rows = []
+    for point in points:
+        ecn, pfc = threshold_text(point.case)
+        numbers = point.metrics
+        rows.append(
+            (
+                point.case.profile,
+                ecn,
+                pfc,
+                f"{numbers.throughput_bps / 1e9:.1f}",
+                format_seconds(numbers.delay_p99_s),
+                _count(numbers.pauses),
+                _percent(numbers.paused_share),
+                _count(numbers.drops),
+                known(numbers.oscillation, lambda value: f"{value:.2f}"),
+                point.acting.value,
+            )
+        )
+    return PageTable(
+        "congest-sweep",
+        "ECN × PFC × profile",
+        _SHORT,
+        tuple(rows),
+        (
+            "Gb/s: wire, at the egress. paused: share of the time, mean of the senders.",
+            f"osc.: standard deviation / mean of the queue in the second half, {DASH} if empty.",
+        ),
+        ("paused",),
+        ("who acts",),
+    )
+
+
+# ---------------------------------------------------------------- figures
+
+
+def draw_congest(outcomes: Sequence[CongestOutcome]) -> go.Figure:
+    """Draw queue, rates, marks and pauses over one time axis; outcomes over each other."""
+    from plotly.subplots import make_subplots
+
+    figure = make_subplots(
+        rows=4, cols=1, shared_xaxes=True, vertical_spacing=0.035, row_heights=[4, 4, 2, 2]
+    )
+    for outcome, colour in zip(outcomes, (COLOURS["first"], COLOURS["second"]), strict=False):
+        _add_outcome(figure, outcome, colour)
+    case = outcomes[0].case
+    lines = [("PFC", case.pfc_bytes, "bad"), ("buffer", case.buffer_bytes, "host")]
+    if case.ecn is not None:
+        lines.append(("ECN", case.ecn.kmin_bytes, "good"))
+    for name, size, colour in lines:
+        if size is not None:
+            figure.add_hline(
+                y=size / 1e6,
+                row=1,
+                col=1,
+                line={"color": COLOURS[colour], "width": 1, "dash": "dot"},
+                annotation={"text": name, "font": {"size": 11, "color": COLOURS[colour]}},
+            )
+    for row, title in enumerate(("queue [MB]", "rate [Gb/s]", "marked [%]", "paused [%]"), 1):
+        figure.update_yaxes(title=title, rangemode="tozero", row=row, col=1)
+    figure.update_xaxes(title="time [ms]", row=4, col=1)
+    return apply_style(figure, height=680, title=case_text(case) if len(outcomes) == 1 else "")
+
+
+def _add_outcome(figure: go.Figure, outcome: CongestOutcome, colour: str) -> None:
+    at = np.round(outcome.time_s * 1e3, 6)
+    profile = outcome.case.profile
+    series = [
+        (1, profile, outcome.queue_bytes / 1e6, "solid"),
+        (2, f"{profile}: senders, mean", outcome.sender_bps.mean(axis=1) / 1e9, "solid"),
+        (2, f"{profile}: egress", outcome.egress_bps / 1e9, "dot"),
+        (3, f"{profile}: marked", outcome.marked_share * 100, "solid"),
+        (4, f"{profile}: paused", outcome.paused_share.mean(axis=1) * 100, "solid"),
+    ]
+    for row, name, values, dash in series:
+        figure.add_scatter(
+            x=at,
+            y=np.round(values, 4),
+            row=row,
+            col=1,
+            mode="lines",
+            name=name,
+            legendgroup=name,
+            showlegend=row <= 2 and name != f"{profile}: senders, mean",
+            line={"color": colour, "width": 1.5, "dash": dash},
+            hovertemplate="%{x:.4g} ms: %{y:.4g}<extra>" + name + "</extra>",
+        )
+
+
+#: title, number, factor, scale; more throughput is better, more of all else is worse
+_MAPS: Final[tuple[tuple[str, str, float, list[tuple[float, str]]], ...]] = (
+    ("throughput [Gb/s]", "throughput_bps", 1e-9, [(0.0, HEAT[0][1]), (1.0, COLOURS["good"])]),
+    ("p99 delay [us]", "delay_p99_s", 1e6, HEAT),
+    ("paused [%]", "paused_share", 100.0, HEAT),
+    ("drops", "drops", 1.0, HEAT),
+    ("oscillation", "oscillation", 1.0, HEAT),
+)
+
+
+def _short(value: float) -> str:
+    """Write a number in five characters or fewer."""
+    return known(value, lambda number: f"{number:.0f}" if number >= 9.95 else f"{number:.2f}")
+
+
+def draw_sweep(points: Sequence[SweepPoint]) -> go.Figure:
+    """Draw one heat map for each profile (rows) and number (columns): ECN across, PFC upwards."""
+    from plotly.subplots import make_subplots
+
+    profiles = list(dict.fromkeys(point.case.profile for point in points))
+    figure = make_subplots(
+        rows=len(profiles),
+        cols=len(_MAPS),
+        column_titles=[title for title, *_ in _MAPS],
+        row_titles=profiles,
+        shared_xaxes=True,
+        shared_yaxes=True,
+        horizontal_spacing=0.02,
+        vertical_spacing=0.06,
+    )
+    for column, (title, name, factor, scale) in enumerate(_MAPS, 1):
+        values = [getattr(p.metrics, name) * factor for p in points]
+        finite = [value for value in values if math.isfinite(value)]
+        for row, profile in enumerate(profiles, 1):
+            mine = [p for p in points if p.case.profile == profile]
+            texts = [threshold_text(p.case) for p in mine]
+            figure.add_heatmap(
+                x=[ecn for ecn, _ in texts],
+                y=[pfc for _, pfc in texts],
+                z=[getattr(p.metrics, name) * factor for p in mine],
+                zmin=0.0,
+                zmax=max(finite, default=0.0) or 1.0,
+                colorscale=[[at, colour] for at, colour in scale],
+                showscale=False,
+                text=[_short(getattr(p.metrics, name) * factor) for p in mine],
+                texttemplate="%{text}",
+                textfont={"size": 10},
+                row=row,
+                col=column,
+                hovertemplate="ECN %{x}, PFC %{y}: %{z:.4g}<extra>" + title + "</extra>",
+            )
+    figure.update_xaxes(type="category", showgrid=False)
+    figure.update_yaxes(type="category", showgrid=False)
+    figure.update_xaxes(title="ECN", row=len(profiles))
+    figure.update_yaxes(title="PFC", col=1)
+    apply_style(figure, height=120 + 210 * len(profiles))
+    figure.update_layout(margin={"t": 36, "r": 36})
+    return figure
+
+
+# ---------------------------------------------------------------- documents and files
+
+
+def _case_json(case: CongestCase) -> dict[str, Any]:
+    return dataclasses.asdict(case)
+
+
+def congest_json(outcomes: Sequence[CongestOutcome]) -> list[dict[str, Any]]:
+    """Return cases, numbers and what happened as plain data."""
+    return [
+        {
+            "case": _case_json(outcome.case),
+            "metrics": dataclasses.asdict(outcome.metrics),
+            "moments": [dataclasses.asdict(moment) for moment in outcome.moments],
+            "findings": [dataclasses.asdict(finding) for finding in outcome.findings],
+            "assumptions": [dataclasses.asdict(item) for item in outcome.assumptions],
+        }
+        for outcome in outcomes
+    ]
+
+
+def sweep_json(points: Sequence[SweepPoint]) -> dict[str, Any]:
+    """Return the grid and its reading as plain data."""
+    return {
+        "points": [
+            {
+                "case": _case_json(point.case),
+                "metrics": dataclasses.asdict(point.metrics),
+                "acting": point.acting.value,
+            }
+            for point in points
+        ],
+        "reading": list(read_sweep(points)),
+    }
+
+
+def sweep_frame(points: Sequence[SweepPoint]) -> pl.DataFrame:
+    """Return the grid: one row a setting, with every number."""
+    import polars as pl
+
+    return pl.DataFrame(
+        [
+            {
+                "profile": point.case.profile,
+                "ecn_kmin_bytes": None if point.case.ecn is None else point.case.ecn.kmin_bytes,
+                "ecn_kmax_bytes": None if point.case.ecn is None else point.case.ecn.kmax_bytes,
+                "pfc_bytes": point.case.pfc_bytes,
+                **dataclasses.asdict(point.metrics),
+                "acting": point.acting.value,
+            }
+            for point in points
+        ],
+        infer_schema_length=None,
+    )
+
+
+def write_congest(outcomes: Sequence[CongestOutcome], folder: Path) -> Path:
+    """Write ``congest.html``, ``series.parquet``, ``numbers.csv``; return the page's path."""
+    import polars as pl
+
+    series = pl.concat(
+        o.frame().with_columns(pl.lit(o.case.profile).alias("profile")) for o in outcomes
+    )
+    numbers = sweep_frame([SweepPoint(o.case, o.metrics) for o in outcomes])
+    tables = [result_table(outcomes), *(moment_table(outcome) for outcome in outcomes)]
+    titles = [case_text(outcome.case) for outcome in outcomes]
+    page = _page("Congested switch", draw_congest(outcomes), titles, tables)
+    with staged(folder) as stage:
+        stage.write("series.parquet", series.write_parquet)
+        stage.write("numbers.csv", numbers.write_csv)
+        return stage.write_text("congest.html", page)
+
+
+def write_sweep(points: Sequence[SweepPoint], folder: Path) -> Path:
+    """Write ``sweep.html``, ``sweep.parquet``, ``sweep.csv``; return the page's path."""
+    frame = sweep_frame(points)
+    page = _page(
+        "ECN × PFC × profile", draw_sweep(points), read_sweep(points), [sweep_table(points)]
+    )
+    with staged(folder) as stage:
+        stage.write("sweep.parquet", frame.write_parquet)
+        stage.write("sweep.csv", frame.write_csv)
+        return stage.write_text("sweep.html", page)
+
+
+_CSS: Final = (
+    "body{font:15px system-ui,sans-serif;max-width:1100px;margin:2rem auto;padding:0 1rem;"
+    "color:CanvasText;background:Canvas;color-scheme:light dark}"
+    "table{border-collapse:collapse;margin:.5rem 0 1.5rem}"
+    "td,th{padding:.15rem .8rem .15rem 0;text-align:left}"
+    "div.wide{overflow-x:auto}"
+)
+
+
+def _page(title: str, figure: go.Figure, said: Sequence[str], tables: Sequence[PageTable]) -> str:
+    """Return one self-contained page: what is shown, the figure, the tables."""
+    drawn = figure.to_html(
+        full_html=False, include_plotlyjs=True, div_id="figure", config={"displayModeBar": False}
+    )
+    listed = "".join(f"<li>{html.escape(line)}</li>" for line in said)
+    parts = [f"<h1>{html.escape(title)}</h1>", drawn, f"<ul>{listed}</ul>"]
+    for table in tables:
+        head = "".join(f"<th>{html.escape(name)}</th>" for name in table.header)
+        body = "".join(
+            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
+            for row in table.rows
+        )
+        parts.append(
+            f'<h2>{html.escape(table.title)}</h2><div class="wide"><table><tr>{head}</tr>{body}'
+            "</table></div>"
+        )
+        parts += [f"<p>{html.escape(note)}</p>" for note in table.notes]
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{html.escape(title)}</title><style>{_CSS}</style></head><body>"
+        + "\n".join(parts)
+        + "</body></html>\n"
+    )
