@@ -25,6 +25,30 @@ KEPT = {
     "headroom": ("headroom", DESIGN),
     "headroom-port": ("headroom", "--switch", "sn5600", "--speed", "400G", "--length", "40m"),
     "simulate": ("simulate", DESIGN),
+    "congest": ("congest",),
+    "congest-compare": (
+        "congest",
+        "--senders",
+        "4",
+        "--pfc",
+        "60%",
+        "--compare",
+        "none",
+        "--duration",
+        "8ms",
+    ),
+    "congest-sweep": (
+        "congest",
+        "--sweep",
+        "--workers",
+        "1",
+        "--senders",
+        "2",
+        "--duration",
+        "8ms",
+        "--pfc",
+        "20%,80%",
+    ),
     "collective": ("collective", "all-reduce", "--ranks", "4", "--size", "256 MB"),
     "collective-design": (
         "collective",
@@ -105,7 +129,7 @@ def test_json_has_no_nan(capsys):
 
 
 @pytest.mark.parametrize(
-    "command", ["run", "build", "check", "simulate", "collective", "headroom", "schema"]
+    "command", ["run", "build", "check", "simulate", "collective", "headroom", "congest", "schema"]
 )
 def test_help_has_an_example(cli, command):
     outcome = cli(command, "--help")

@@ -206,7 +206,8 @@ def _tell(outcomes: list[CongestOutcome]) -> None:
 
     top = max(float(outcome.queue_bytes.max()) for outcome in outcomes) or None
     for outcome in outcomes:
-        print_text(case_text(outcome.case), style="bold")
+        for line in textwrap.wrap(case_text(outcome.case), _WIDTH, break_on_hyphens=False):
+            print_text(line, style="bold")
         print_text("")
         # The axis must not be broken at words: its lines are whole.
         for line in time_axis(outcome, queue_top_bytes=top).splitlines():

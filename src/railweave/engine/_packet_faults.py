@@ -445,7 +445,7 @@ def _add_adapter(
         theirs = _notifying(theirs, fault)
     if (mine, theirs) == (kind.mine, kind.theirs):
         return None
-    config = nic_config(mine, theirs, kind.control, kind.frame)
+    config = nic_config(replace(kind, mine=mine, theirs=theirs))
     config.request_priority = kind.theirs.cnp_priority  # of these nothing is wrong
     return int(given.sim.add_nic_config(config))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -18,7 +19,7 @@ from railweave.errors import EngineError
 from railweave.fabric import Fabric, LinkLayer, NodeKind, PlaneId
 from railweave.fabric.routing import Routing, RoutingSet
 from railweave.fabric.wire import Framing
-from railweave.qos import CongestionControl, NicQos, algorithm
+from railweave.qos import CongestionControl, Dcqcn, NicQos, ReceiverDriven, algorithm
 from railweave.workload import Traffic
 
 __all__ = [
@@ -322,6 +323,7 @@ class AdapterKind:
     theirs: NicQos
     control: CongestionControl
     frame: Framing
+    window_bytes: float = math.inf
 
 
 def adapter_kinds(
@@ -355,8 +357,12 @@ def adapter_kinds(
         common = settings.qos[network].nic(rate, cable)
         mine = settings.nics.get(int(sender), common)
         theirs = settings.nics.get(int(receiver), common)
-        control = settings.controls.get(network) or algorithm(mine.profile, rate)
-        kinds.append(AdapterKind(mine, theirs, control, frames[int(plane)]))
+        control = settings.controls.get(network)
+        if isinstance(control, Dcqcn):  # the receiver's part of a set of parameters given by hand
+            theirs = replace(theirs, cnp_interval_s=control.cnp_interval_s)
+        control = control or algorithm(mine.profile, rate)
+        frame, window = frames[int(plane)], settings.window_bytes
+        kinds.append(AdapterKind(mine, theirs, control, frame, window))
     return kinds, which
 
 
@@ -371,11 +377,7 @@ def _adapters(
     kinds, which = adapter_kinds(fabric, settings, table, frames)
     numbers = np.zeros(len(kinds), dtype=np.uint32)
     for k, kind in enumerate(kinds):
-        numbers[k] = sim.add_nic_config(
-            _inside()
-            if kind is None
-            else nic_config(kind.mine, kind.theirs, kind.control, kind.frame)
-        )
+        numbers[k] = sim.add_nic_config(_inside() if kind is None else nic_config(kind))
     return numbers[which]
 
 
@@ -390,11 +392,14 @@ def _inside() -> PacketNicConfig:
     return c
 
 
-def nic_config(
-    mine: NicQos, theirs: NicQos, control: CongestionControl, frame: Framing
-) -> PacketNicConfig:
+def nic_config(kind: AdapterKind) -> PacketNicConfig:
     """Turn the settings of a sending and a receiving adapter into those of their queue pairs."""
+    mine, theirs, control, frame = kind.mine, kind.theirs, kind.control, kind.frame
     c = PacketNicConfig()
+    c.max_in_flight_bytes = kind.window_bytes
+    if isinstance(control, ReceiverDriven):
+        c.receiver_grant_bytes = round(control.grant_bytes)
+        c.receiver_window_bytes = round(control.window_bytes)
     c.set_congestion_control(control.kind, control.parameters())
     c.data_priority, c.ack_priority = mine.data_priority, mine.ack_priority
     c.cnp_priority = c.request_priority = theirs.cnp_priority

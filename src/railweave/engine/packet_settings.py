@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -67,6 +68,8 @@ class PacketSettings:
             on one leaf, say.
         nics: settings of single adapters (by NIC node), in place of their plane's.
         controls: congestion control of a plane, in place of the profile that its settings name.
+        window_bytes: most wire bytes that a queue pair may have on its way, whatever its congestion
+            control says: an end-to-end window.
         pause_off: links whose receiving port sends no pauses (PFC off on one port).
         faults: what happens at a given time.
         spraying: how the routing scheme ``spray`` spreads packets.
@@ -81,6 +84,7 @@ class PacketSettings:
     switches: Mapping[int, SwitchQos] = field(default_factory=dict)
     nics: Mapping[int, NicQos] = field(default_factory=dict)
     controls: Mapping[PlaneId, CongestionControl] = field(default_factory=dict)
+    window_bytes: float = math.inf
     pause_off: frozenset[int] = frozenset()
     faults: tuple[Fault, ...] = ()
     spraying: Spraying = Spraying.RANDOM

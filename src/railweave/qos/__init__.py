@@ -1,6 +1,12 @@
 """The lossless intent in one place: classes, PFC, ECN, headroom, thresholds, congestion control."""
 
-from railweave.qos._algorithms import PROFILE_NAMES, CongestionControl, algorithm
+from railweave.qos._algorithms import (
+    PROFILE_NAMES,
+    CongestionControl,
+    Dcqcn,
+    ReceiverDriven,
+    algorithm,
+)
 from railweave.qos._asics import ASICS, PAUSE_QUANTA, Asic, asic_named, asic_of
 from railweave.qos._classes import (
     CLASSES,
@@ -37,6 +43,7 @@ __all__ = [
     "ROCE_DSCP",
     "Asic",
     "CongestionControl",
+    "Dcqcn",
     "EcnOfPort",
     "EcnProfile",
     "EcnThresholds",
@@ -45,6 +52,7 @@ __all__ = [
     "NicQos",
     "PauseResponse",
     "PortCounts",
+    "ReceiverDriven",
     "Retry",
     "SwitchQos",
     "TrafficClasses",

@@ -104,10 +104,16 @@ class ReceiverDriven(CongestionControl):
     """Senders transmit at line rate what the receiver has cleared (clear-to-send messages).
 
     Source: Gangidi et al., "RDMA over Ethernet for Distributed AI Training at Meta Scale"
-    (SIGCOMM 2024). The grants belong to the transport, so there is nothing to set here.
+    (SIGCOMM 2024). The grants are the receiver's affair.
+
+    Attributes:
+        grant_bytes: what one clear-to-send lets through.
+        window_bytes: most that a receiver has cleared and not yet got, over all senders.
     """
 
     kind: ClassVar[str] = "receiver_driven"
+    grant_bytes: float = _within(1, 2**32 - 1, native=False)
+    window_bytes: float = _within(1, 2**32 - 1, native=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,11 +45,18 @@ def _none(_line_rate_bps: float) -> CongestionControl:
     return NoControl(source=Source("no parameters"))
 
 
-def _receiver_driven(_line_rate_bps: float) -> CongestionControl:
+#: round trip, queues of its own included, that a receiver's clear-to-send window covers; assumed
+_GRANT_RTT_S: Final = 16e-6
+
+
+def _receiver_driven(line_rate_bps: float) -> CongestionControl:
     return ReceiverDriven(
+        grant_bytes=128 * 1024,
+        window_bytes=max(2 * 128 * 1024, line_rate_bps / 8 * _GRANT_RTT_S),
+        assumed=("grant_bytes", "window_bytes"),
         source=Source(
             "Gangidi et al., SIGCOMM 2024: admission by the receiver", Certainty.ESTIMATED
-        )
+        ),
     )
 
 

@@ -74,11 +74,17 @@ def time_axis(outcome: CongestOutcome, *, queue_top_bytes: float | None = None) 
     rate = outcome.sender_bps
     rows = [
         ("queue", _bars(_by(bins, outcome.queue_bytes, np.max), top), f"≤ {format_bytes(top)}"),
-        _rate_row("sender" if case.senders == 1 else "senders", bins, rate.mean(axis=1), case),
+        (
+            "sender" if case.senders == 1 else "senders",
+            _bars(_by(bins, rate.mean(axis=1), np.mean), case.sender_bps),
+            f"≤ {format_bits_rate(case.sender_bps)}",
+        ),
     ]
     if case.senders > 1:
-        rows.append(_rate_row(" fastest", bins, rate.max(axis=1), case))
-        rows.append(_rate_row(" slowest", bins, rate.min(axis=1), case))
+        # Over a column's time, not from sample to sample: pauses are shorter than a column.
+        each = np.stack([_by(bins, one, np.mean) for one in rate.T])
+        for label, values in ((" fastest", each.max(axis=0)), (" slowest", each.min(axis=0))):
+            rows.append((label, _bars(values, case.sender_bps), rows[1][2]))
     egress = _bars(_by(bins, outcome.egress_bps, np.mean), case.egress_bps)
     rows.append(("egress", egress, f"≤ {format_bits_rate(case.egress_bps)}"))
     marks = _shades(_by(bins, outcome.marked_share, np.mean))
@@ -90,11 +96,6 @@ def time_axis(outcome: CongestOutcome, *, queue_top_bytes: float | None = None) 
         rows.append(("drops", _shades(lost / max(1.0, float(lost.max()))), "lost"))
     lines = [f"{label:<{_LABEL}}{cells} {scale}" for label, cells, scale in rows]
     return "\n".join([*lines, *_ticks(outcome.metrics.elapsed_s)])
-
-
-def _rate_row(label: str, bins: list[slice], rate: F64, case: CongestCase) -> tuple[str, str, str]:
-    cells = _bars(_by(bins, rate, np.mean), case.sender_bps)
-    return label, cells, f"≤ {format_bits_rate(case.sender_bps)}"
 
 
 def _bins(outcome: CongestOutcome) -> list[slice]:

@@ -1,0 +1,88 @@
+"""The headroom rule held against the smallest headroom that loses nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from railweave.engine.headroom_proof import (
+    _AROUND_IP_BYTES,
+    _Bench,
+    _drops,
+    _peak,
+    prove_headroom,
+    worst_frames,
+)
+from railweave.errors import InputError
+from railweave.qos import asic_named, headroom
+
+
+@pytest.mark.parametrize("cable_m", [5.0, 40.0, 300.0])
+@pytest.mark.parametrize(
+    ("asic", "speed_bps"),
+    [
+        ("Spectrum-1", 40e9),
+        ("Spectrum-3", 100e9),
+        ("Spectrum-3", 400e9),
+        ("Spectrum-4", 200e9),
+        ("Spectrum-4", 800e9),
+        ("Tomahawk 5", 400e9),
+    ],
+)
+def test_rule_is_enough_and_four_fifths_of_the_need_is_not(asic, speed_bps, cable_m):
+    proof = prove_headroom(asic, speed_bps, cable_m)
+    assert proof.holds
+    assert proof.drops_at_rule == 0
+    assert proof.drops_at_80_percent > 0
+    assert 0.65 < proof.ratio <= 1.0
+    assert proof.rule_bytes == headroom(speed_bps, cable_m, asic).xoff_bytes
+
+
+def test_one_cell_less_than_needed_drops():
+    proof = prove_headroom("Spectrum-4", 400e9, 40.0)
+    cell = asic_named("Spectrum-4").cell_bytes
+    bench = _Bench(asic_named("Spectrum-4"), asic_named("Spectrum-4"), 400e9, 40.0, 9100, 0, False)
+    assert _drops(bench, proof.frame_bytes, proof.needed_bytes) == 0
+    assert _drops(bench, proof.frame_bytes, proof.needed_bytes - cell) > 0
+
+
+def test_need_is_at_least_what_is_on_the_way():
+    """Bytes on the cable both ways and in the peer's response arrive whatever happens."""
+    proof = prove_headroom("Spectrum-4", 400e9, 300.0)
+    on_the_way = 2 * 300 / 1.98e8 * 400e9 / 8 + proof.peer_response_bytes
+    cells = on_the_way * 192 / proof.frame_bytes
+    assert cells < proof.needed_bytes < 1.25 * cells
+
+
+def test_small_frames_need_most():
+    family = asic_named("Spectrum-4")
+    sizes = worst_frames(family, 9100)
+    assert sizes == (83, 193, 385, 769, 9100 + _AROUND_IP_BYTES)
+    bench = _Bench(family, family, 400e9, 40.0, 9100, 283_648, False)
+    peaks = [_peak(bench, size) for size in sizes]
+    assert max(peaks) == peaks[0]
+    assert peaks[-1] < peaks[0]
+
+
+def test_a_peer_that_stops_late_needs_more_than_the_rule_for_a_quick_one():
+    """Spectrum-1 to -3: the rule takes 3.8 KiB for the response, IEEE 802.3 allows 57,920 B."""
+    proof = prove_headroom("Spectrum-3", 400e9, 40.0, peer="generic")
+    assert not proof.holds
+    assert proof.drops_at_rule > 0
+    assert proof.ratio > 2
+
+
+def test_longer_frames_on_the_way_back_delay_the_pause():
+    small = prove_headroom("Spectrum-4", 100e9, 5.0, mtu_bytes=1500)
+    large = prove_headroom("Spectrum-4", 100e9, 5.0, mtu_bytes=9100)
+    assert small.needed_bytes < large.needed_bytes
+
+
+def test_latency_before_the_buffer_costs_where_the_pause_comes_back_sooner():
+    usual = prove_headroom("Spectrum-3", 400e9, 5.0)
+    simulated = prove_headroom("Spectrum-3", 400e9, 5.0, as_simulated=True)
+    assert simulated.needed_bytes > usual.needed_bytes
+
+
+def test_speed_without_quanta_is_refused():
+    with pytest.raises(InputError, match="no pause quanta"):
+        prove_headroom("Spectrum-4", 120e9, 5.0)
