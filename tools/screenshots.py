@@ -16,14 +16,19 @@ import numpy as np
 
 import railweave
 from railweave.design.models import HashFunction, RoutingSpec, Transport
+from railweave.engine.congest import CongestCase, simulate_congest
+from railweave.engine.congest_sweep import grid
 from railweave.engine.metrics import uplink_spread
 from railweave.fabric import PlaneId
 from railweave.fabric.routing import compile_routing
 from railweave.formats.files import staged
+from railweave.qos import EcnThresholds
+from railweave.report.congest import draw_congest, draw_sweep
 from railweave.report.drawing import draw_topology
 from railweave.report.spread import draw_spread, spread_curves
 from railweave.report.style import COLOURS, apply_style
 from railweave.report.topology import collapse
+from railweave.runs.congest import sweep
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -92,8 +97,25 @@ def topology() -> go.Figure:
     return draw_topology(collapse(built.fabric, pod_name="SU"))
 
 
+def congest() -> go.Figure:
+    """Draw four senders on one egress, with DCQCN and with PFC alone."""
+    cases = (CongestCase(senders=4, profile=name) for name in ("dcqcn-firmware", "none"))
+    return draw_congest([simulate_congest(case) for case in cases])
+
+
+def congest_sweep() -> go.Figure:
+    """Draw ECN × PFC thresholds × the profiles of DCQCN, four senders on one egress."""
+    base = CongestCase(senders=4)
+    part = base.buffer_bytes // 100
+    marks = [EcnThresholds(n * part, n * part, 1.0) for n in (5, 20, 40, 60)]
+    profiles = ("dcqcn-firmware", "dcqcn-paper", "dcqcn-simulator")
+    return draw_sweep(sweep(grid(base, marks, [n * part for n in (20, 50, 80)], profiles)))
+
+
 #: file name in docs/img → what draws it
 PICTURES: dict[str, Callable[[], go.Figure]] = {
+    "congest": congest,
+    "congest-sweep": congest_sweep,
     "mice-and-elephants": mice_and_elephants,
     "polarisation": polarisation,
     "topology": topology,

@@ -12,7 +12,8 @@ std::uint32_t Sim::packet_bytes(const Sender& s, std::uint32_t psn) const {
 
 bool Sim::may_send(const Sender& s) const {
   if (s.flags & (kFailed | kHeld)) return false;
-  if (!(s.flags & kResend) && (s.next >= s.posted || s.next >= s.granted || too_far(s))) return false;
+  const bool again = (s.flags & kResend) != 0;
+  if (!again && (s.next >= s.posted || s.next >= s.granted || too_far(s))) return false;
   // With a full window it still sends if nothing that is out calls for an answer.
   return !window_full(s) || s.asked <= s.acked;
 }

@@ -246,7 +246,7 @@ void Sim::begin_run() {
   double hosts = 0;
   for (const Port& p : ports) hosts += (p.flags & kFromHost) ? 1 : 0;
   int shift = 15;  // 33 ns
-  while (shift > 10 && hosts > (64 << (15 - shift))) --shift;
+  while (shift > 10 && hosts > (32 << (15 - shift))) --shift;
   wheel_ = Wheel(shift);
   for (std::uint32_t v = 0; v < n_nodes_; ++v)
     if (node_switch_[v] != kNone) use_config(v);

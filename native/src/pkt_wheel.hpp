@@ -180,7 +180,7 @@ class Wheel {
         __builtin_prefetch(&chunks_[after.chunk]);
         __builtin_prefetch(reinterpret_cast<const char*>(&chunks_[after.chunk]) + 64);
       }
-    if (coming_.size() > 32) {
+    if (coming_.size() > 64) {
       std::stable_sort(coming_.begin(), coming_.end(),
                        [](const Event& a, const Event& b) { return a.time_ps < b.time_ps; });
       return;

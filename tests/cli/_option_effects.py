@@ -175,6 +175,11 @@ def _simulation(command: str, more: str) -> dict[str, Effect]:
             line, f"{line} --tolerance 0.2", differs("completions.1.p99_s")
         ),
         f"{command} --fail": Effect(line, f"{line} --fail spine-1", grows(_TIME)),
+        f"{command} --fault": Effect(
+            f"{line} --engine packet",
+            f"{line} --engine packet --fault 'link spine-1:port-1 slow 0.25'",
+            grows(_TIME),
+        ),
         f"{command} --json": Effect(f"{command} {{pairs}} {more}", line, to_json),
     }
 

@@ -21,6 +21,7 @@ from railweave.engine import congest as engine
         ("--ecn ,", "--ecn: nothing is named"),
         ("--pmax 2", "allowed: pmax above 0"),
         ("--pfc 100%", "and the headroom of 2 ports"),
+        ("--senders 900", "no threshold fits; take fewer senders"),
         ("--pfc 16", "is not a number with a unit"),
         ("--profile dcqnc-paper", "did you mean 'dcqcn-paper'?"),
         ("--compare dcqcn-firmware", "that is the profile itself"),
@@ -43,8 +44,8 @@ def test_refused(cli, line, said):
 def test_pfc_by_default_leaves_the_headroom_and_says_so(cli):
     outcome = cli("congest", "--senders", "100", "--duration", "300us")
     assert outcome.code == 0
-    assert outcome.out.startswith("PFC threshold: ")
-    assert "instead of 80%" in outcome.out
+    assert outcome.out.startswith("PFC at ")
+    assert ", not 80%: that is what the headroom of\n101 ports leaves of the buffer" in outcome.out
     text = cli("congest", "--senders", "100", "--duration", "300us", "--json").out
     assert json.loads(text)[0]["metrics"]["drops"] == 0
 
@@ -82,3 +83,10 @@ def test_sweep_fits_80_columns_and_reads_itself(cli):
     assert outcome.code == 0
     assert max(len(line.rstrip()) for line in outcome.out.splitlines()) <= 80
     assert "PFC does all the work" in outcome.out
+
+
+def test_sweep_says_when_headroom_lowers_its_thresholds(cli):
+    line = ("congest", "--sweep", "--workers", "1", "--senders", "100", "--duration", "300us")
+    outcome = cli(*line, "--profile", "none", "--ecn", "5%")
+    assert outcome.code == 0
+    assert ", not 20%,50%,80%: that is what the headroom of\n101 ports" in outcome.out

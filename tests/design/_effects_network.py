@@ -231,6 +231,21 @@ _ROUTING = [
         "time",
         {f"{BE}.routing": {"scheme": "table", "table": "table.csv"}},
     ),
+    Effect(
+        "RoutingSpec.spraying",
+        "pairs",
+        {f"{BE}.routing.spraying": "recycle"},
+        "packets",
+        {f"{BE}.routing.scheme": "spray"},
+    ),
+    *choices(
+        "RoutingSpec.spraying",
+        "pairs",
+        f"{BE}.routing.spraying",
+        "packets",
+        {"random": "recycle", "round-robin": "random", "recycle": "random"},
+        before={f"{BE}.routing.scheme": "spray"},
+    ),
     Effect("RoutingSpec.hash", "pairs", {f"{BE}.routing.hash": "crc16"}, "time"),
     *choices(
         "RoutingSpec.hash",

@@ -211,6 +211,12 @@ def report(design: dict[str, Any]) -> Any:
     return html.render_html(_record(design))
 
 
+def packets(design: dict[str, Any]) -> Any:
+    """Return when the packet engine ends each task."""
+    times = whole(design).simulate("packet").task_finish_s
+    return times.tolist()
+
+
 def qos(design: dict[str, Any]) -> Any:
     """What the packet engine is given of the back-end: settings by switch model, and of a NIC."""
     lossless = room("fabric.lossless", "plane_qos")
@@ -242,6 +248,7 @@ OBSERVERS: dict[str, Callable[[dict[str, Any]], Any]] = {
         links,
         names,
         power,
+        packets,
         qos,
         racks,
         report,

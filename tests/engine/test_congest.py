@@ -62,7 +62,7 @@ def test_queue_grows_by_what_the_egress_cannot_take(senders, sender, ecn, mtu):
         ecn=EcnThresholds(ecn, ecn, 1.0),
         pfc_bytes=None,
         mtu_bytes=mtu,
-        duration_s=ecn * 8 / excess * 1.3,
+        duration_s=ecn * 8 / excess * 1.3 + 2 * SLACK_S,
     )
     outcome = simulate_congest(case)
     packets = (senders + 1) * (mtu + 82) * 8 / excess  # the queue is known to a packet a sender

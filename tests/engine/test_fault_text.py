@@ -113,6 +113,7 @@ REFUSED = {
     "link": ["the name is missing", "leaf-1:port-33"],
     "link leaf-1:port-3": ["what happens is missing", "down"],
     "link leaf-1:port-3 dwn": ["'dwn'", "flaps PERIOD N times", "did you mean 'down'"],
+    "leaf-1:port-99 down at 1us for 1us": ["nothing is cabled at 'leaf-1:port-99'"],
     "link leaf-1:port-99 down": ["nothing is cabled at 'leaf-1:port-99'", "1–4"],
     "link leaf-1 down": ["'leaf-1' is not a port", "'leaf-1:port-12'"],
     "link leaf-1:port-3 slow": ["the part of its speed is missing"],

@@ -451,3 +451,24 @@ def test_a_nic_moves_to_its_other_port_at_once():
     assert down.finished
     assert down.link_bytes[ports[1]] > 1.3 * right.link_bytes[ports[1]]
     assert down.makespan_s > 1.5 * right.makespan_s
+
+
+def test_a_queue_pair_never_moves_to_a_neighbours_nic():
+    fabric, names = clos(servers=2, gpus=2, delay_s=1e-6)  # one leaf a rail, GPUs joined by NVLink
+    work = streams([names["server-0:gpu-0"]], [names["server-1:gpu-0"]], 4e6)
+    spec = CongestionSpec(timeout=1, retries=2)
+    fault = "link nic-1:port-1 down at 5us convergence 1us"
+    result = run(fabric, work, fault, spec=spec)
+    assert not result.finished
+    neighbour = fabric.link_src == names["server-0:nic-1"]
+    assert result.link_bytes[neighbour].sum() == 0
+
+
+def test_a_link_that_is_back_carries_nothing_before_routes_have_come_back():
+    work = streams([0, 1, 2, 3], [2, 3, 0, 1], 8e6)
+    sim = start(FABRIC, work, "link leaf-1:port-3 down at 20us for 60us convergence 10us")
+    out, sent = cable("leaf-1:port-3"), []
+    for time in (81e-6, 89e-6, 120e-6):
+        sim.advance(time)
+        sent.append(float(sim.result().link_bytes[out]))
+    assert sent[0] == sent[1] < sent[2]

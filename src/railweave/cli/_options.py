@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from railweave.design.models import RoutingScheme
 from railweave.errors import InputError
 
+if TYPE_CHECKING:
+    from railweave.api import BuiltDesign
+    from railweave.engine.packet_settings import PacketSettings
+
 __all__ = [
     "DesignFile",
     "Engine",
     "EngineName",
     "Fail",
+    "Faults",
     "Json",
     "Routing",
     "Seed",
     "Strict",
     "Tolerance",
     "check_tolerance",
+    "settings_with",
 ]
 
 
@@ -41,6 +48,15 @@ Fail = Annotated[
         "--fail",
         metavar="DEVICE[:PORT]",
         help="Take this out first; may be repeated: spine-3, leaf-1:port-12, node001/nic0.",
+    ),
+]
+Faults = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--fault",
+        metavar="TEXT",
+        help="Packet engine: what goes wrong at a time; may be repeated: 'link leaf-1:port-33 down "
+        "at 100us for 50us', 'ecn leaf-2 off', 'receiver gpu-5 stuck at 1ms'.",
     ),
 ]
 Seed = Annotated[int | None, typer.Option("--seed", min=0, help="Seed; default: the design's.")]
@@ -66,6 +82,27 @@ Tolerance = Annotated[
         "0 is exact. A window, no bound: errors up to 1.1 % were measured at 0.01.",
     ),
 ]
+
+
+def settings_with(
+    built: BuiltDesign, engine: EngineName, faults: list[str] | None
+) -> PacketSettings | None:
+    """Return the packet engine's settings with these faults; None where there are none.
+
+    Raises:
+        InputError: faults for another engine, or one that means nothing here.
+    """
+    if not faults:
+        return None
+    if engine is not EngineName.PACKET:
+        raise InputError(
+            f"--fault speaks of the packet engine, and --engine {engine.value} knows no time at "
+            "which something breaks; add --engine packet, or take parts out with --fail"
+        )
+    from railweave.engine.fault_text import parse_fault
+
+    found = tuple(parse_fault(text, built.fabric) for text in faults)
+    return replace(built.packet_settings(), faults=found)
 
 
 def check_tolerance(engine: EngineName, tolerance: float) -> None:

@@ -80,13 +80,16 @@ Out = Annotated[Path | None, typer.Option("--out", help="Folder for the figure (
 
 
 class _Asked(NamedTuple):
-    """What the options ask for, thresholds in bytes; ``lowered`` says that headroom did so."""
+    """What the options ask for, thresholds in bytes.
+
+    ``lowered`` is the text of PFC's where headroom lowered them.
+    """
 
     base: CongestCase
     ecn: list[EcnThresholds | None]
     pfc: list[int | None]
     profiles: list[str]
-    lowered: bool
+    lowered: str
 
 
 def _bytes(option: str, text: str, buffer_bytes: int) -> int:
@@ -190,11 +193,12 @@ def _thresholds(
     pauses = _several("--pfc", pfc or (_GRID_PFC if sweep else _PFC), sweep)
     profiles = _several("--profile", profile or (_GRID_PROFILES if sweep else _PROFILE), sweep)
     limits = [None if text == "off" else _bytes("--pfc", text, buffer) for text in pauses]
-    lowered = False
+    lowered = ""
     if pfc is None:
         most = most_pfc_bytes(base)
         fitting = [min(limit, most) for limit in limits if limit is not None]
-        lowered, limits = fitting != limits, list(dict.fromkeys(fitting))
+        lowered = "" if fitting == limits else ",".join(pauses)
+        limits = list(dict.fromkeys(fitting))
     return _Asked(base, [_marks(text, pmax, buffer) for text in marks], limits, profiles, lowered)
 
 
@@ -222,13 +226,12 @@ def _tell(outcomes: list[CongestOutcome]) -> None:
         print_findings(found)
 
 
-def _say_lowered(case: CongestCase) -> None:
+def _say_lowered(asked: _Asked) -> None:
     from railweave.units import format_bytes
 
-    print_text(
-        f"PFC threshold: {format_bytes(case.pfc_bytes or 0)} instead of {_PFC}, all that the"
-        f" headroom of {case.senders + 1} ports leaves of the buffer."
-    )
+    limits = ", ".join(format_bytes(limit or 0) for limit in asked.pfc)
+    print_text(f"PFC at {limits}, not {asked.lowered}: that is what the headroom of")
+    print_text(f"{asked.base.senders + 1} ports leaves of the buffer.")
 
 
 def _tell_sweep(points: tuple[SweepPoint, ...]) -> None:
@@ -258,6 +261,8 @@ def _run_sweep(asked: _Asked, workers: int | None, out: Path | None, json: bool)
     if json:
         print_json(sweep_json(points))
         return
+    if asked.lowered:
+        _say_lowered(asked)
     _tell_sweep(points)
     if page is not None:
         print_text(f"Figure: {page}")
@@ -286,7 +291,7 @@ def _run(asked: _Asked, compare: str | None, out: Path | None, json: bool) -> in
         print_json(congest_json(outcomes))
     else:
         if asked.lowered:
-            _say_lowered(cases[0])
+            _say_lowered(asked)
         _tell(outcomes)
         if page is not None:
             print_text(f"Figure: {page}")

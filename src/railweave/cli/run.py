@@ -12,12 +12,14 @@ from railweave.cli._options import (
     Engine,
     EngineName,
     Fail,
+    Faults,
     Json,
     Routing,
     Seed,
     Strict,
     Tolerance,
     check_tolerance,
+    settings_with,
 )
 from railweave.cli._output import exit_code, print_json, print_text
 
@@ -68,6 +70,7 @@ def register(app: typer.Typer) -> None:
         seed: Seed = None,
         tolerance: Tolerance = 0.0,
         fail: Fail = None,
+        fault: Faults = None,
         strict: Strict = False,
         json: Json = False,
     ) -> None:
@@ -85,16 +88,14 @@ def register(app: typer.Typer) -> None:
         require_folder(out)
         with progress(quiet=json) as report_step:
             report_step("build", 0.02)
-            record = (
-                loaded.build()
-                .fail(fail or ())
-                .run(
-                    engine=engine.value,
-                    routing=routing,
-                    seed=seed,
-                    tolerance=tolerance,
-                    progress=report_step,
-                )
+            built = loaded.build().fail(fail or ())
+            record = built.run(
+                engine=engine.value,
+                routing=routing,
+                seed=seed,
+                tolerance=tolerance,
+                settings=settings_with(built, engine, fault),
+                progress=report_step,
             )
             report_step("report", 0.95)
             report = write_outputs(record, out)

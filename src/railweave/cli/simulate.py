@@ -9,11 +9,13 @@ from railweave.cli._options import (
     Engine,
     EngineName,
     Fail,
+    Faults,
     Json,
     Routing,
     Seed,
     Tolerance,
     check_tolerance,
+    settings_with,
 )
 from railweave.cli._output import print_json, print_table, print_text
 
@@ -31,6 +33,7 @@ def register(app: typer.Typer) -> None:
         seed: Seed = None,
         tolerance: Tolerance = 0.0,
         fail: Fail = None,
+        fault: Faults = None,
         json: Json = False,
     ) -> None:
         """Simulate the design's jobs, background and storage traffic.
@@ -56,6 +59,7 @@ def register(app: typer.Typer) -> None:
                 routing=routing,
                 seed=seed,
                 tolerance=tolerance,
+                settings=settings_with(built, engine, fault),
                 what_ifs=False,
                 progress=report_step,
             )

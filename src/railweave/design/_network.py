@@ -191,6 +191,14 @@ class HashField(StrEnum):
     DST_PORT = "dst-port"
 
 
+class Spraying(StrEnum):
+    """What decides the way of a sprayed packet."""
+
+    RANDOM = "random"
+    ROUND_ROBIN = "round-robin"
+    RECYCLE = "recycle"  #: entropies whose packets came through unmarked are used again
+
+
 class RoutingSpec(SpecModel):
     """Routing of one plane. A plain string is short for the scheme alone."""
 
@@ -206,6 +214,11 @@ class RoutingSpec(SpecModel):
     )
     queue_pairs: Few = Field(1, description="Queue pairs a connection is spread over.")
     flowlets: Few = Field(8, description="Flowlets a message breaks into (scheme flowlet).")
+    spraying: Spraying = Field(
+        Spraying.RANDOM,
+        description="How packets are sprayed (scheme spray, packet engine): at random, in turn, or "
+        "by entropies that came through unmarked.",
+    )
     table: Text | None = Field(
         None, description="Forwarding-table file (scheme table), relative to the design."
     )

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from railweave import _native
+from railweave._native import PACKET_DROP_REASONS, PACKET_TRACE_KINDS
 from railweave.units import format_bytes, format_seconds
 
 __all__ = ["THROWN_AWAY", "Moment", "lost_on_the_way", "story"]
@@ -65,21 +65,21 @@ def story(
 
 def lost_on_the_way(trace: Mapping[str, npt.NDArray[Any]]) -> npt.NDArray[np.bool_]:
     """Return which events are drops by the network, not by a receiver."""
-    reasons = _native.PACKET_DROP_REASONS
+    reasons = PACKET_DROP_REASONS
     late = [k for k, reason in enumerate(reasons) if reason in THROWN_AWAY]
-    drops = np.asarray(trace["kind"]) == _native.PACKET_TRACE_KINDS.index("drop")
+    drops = np.asarray(trace["kind"]) == PACKET_TRACE_KINDS.index("drop")
     lost: npt.NDArray[np.bool_] = drops & ~np.isin(trace["value"], late)
     return lost
 
 
 def _first(trace: Mapping[str, npt.NDArray[Any]], name: str, kind: str, text: str) -> Moment | None:
-    number = _native.PACKET_TRACE_KINDS.index(name)
+    number = PACKET_TRACE_KINDS.index(name)
     wanted = lost_on_the_way(trace) if name == "drop" else np.asarray(trace["kind"]) == number
     at = np.flatnonzero(wanted)
     if not len(at):
         return None
     if name == "drop":
-        reason = _native.PACKET_DROP_REASONS[int(trace["value"][at[0]])]
+        reason = PACKET_DROP_REASONS[int(trace["value"][at[0]])]
         text += {"no_buffer": ": the buffer is full", "headroom": ": the headroom is full"}.get(
             reason, f" ({reason})"
         )

@@ -16,7 +16,7 @@ from railweave.fabric.wire import wire_bytes
 from railweave.findings import Finding, Severity
 from railweave.workload import Traffic
 
-__all__ = ["FlowInput", "prepare", "unroutable_findings"]
+__all__ = ["FlowInput", "prepare", "slowdowns", "unroutable_findings"]
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
@@ -142,6 +142,24 @@ def _ideal_times(
         np.maximum.at(stream_time, unique // n_links, time)
     ideal: F64 = stream_time + latency + traffic.chunk_delay_s
     return ideal
+
+
+def slowdowns(
+    traffic: Traffic, given: FlowInput, started: F64, finished: F64, stream_finish: F64
+) -> F64:
+    """Return time over least time of each stream; streams of a coupled task share the task's."""
+    task = traffic.stream_task
+    rounds = traffic.task_rounds[task]
+    least = rounds * (given.stream_ideal_s - given.stream_latency_s) + given.stream_latency_s
+    took = stream_finish - started[task]
+    coupled = rounds > 1
+    if coupled.any():
+        slowest = row_reduce(np.maximum, least, traffic.task_stream)
+        least = np.where(coupled, slowest[task], least)
+        took = np.where(coupled, (finished - started)[task], took)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio: F64 = np.where(least > 0, took / least, 1.0)
+    return ratio
 
 
 def _flow_predecessors(traffic: Traffic, paths: Paths) -> tuple[I64, I32, I32]:

@@ -281,7 +281,7 @@ def _is_switch(given: FaultInput, node: int) -> bool:
 
 def _config(given: FaultInput, node: int) -> PacketSwitchConfig:
     """Return a switch's settings as they should be, anew."""
-    only = Ports(given.ports.network, {node: given.ports.into[node]})
+    only = replace(given.ports, into={node: given.ports.into[node]})
     return switch_configs(given.fabric, given.settings, only)[node]
 
 

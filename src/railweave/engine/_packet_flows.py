@@ -14,7 +14,7 @@ from railweave.design.models import RoutingScheme
 from railweave.engine._fault_targets import nic_bps, pipe_links, pipe_nodes
 from railweave.engine._flow_input import FlowInput, prepare
 from railweave.engine._packet_links import PS, Ports
-from railweave.engine.packet_settings import PacketSettings, Spraying
+from railweave.engine.packet_settings import PacketSettings
 from railweave.errors import EngineError
 from railweave.fabric import Fabric, LinkLayer, NodeKind, PlaneId
 from railweave.fabric.routing import Routing, RoutingSet
@@ -140,7 +140,9 @@ def route(
 
 def _kind(routing: Routing, settings: PacketSettings) -> str:
     kind = _ON_THE_WAY.get(routing.scheme, "path")
-    return Spraying(settings.spraying).value if kind == "spray" else kind
+    if kind != "spray":
+        return kind
+    return (settings.spraying or routing.spec.spraying).value
 
 
 def _ends_only(table: FlowTable) -> FlowTable:

@@ -31,10 +31,12 @@ _PRIORITIES = 8
 
 @dataclass(frozen=True, eq=False)
 class Ports:
-    """Which links are of a network, and their ports by switch."""
+    """Which links are of a network, their ports by switch, and which ports are alike."""
 
     network: npt.NDArray[np.bool_]  #: (L,)
     into: dict[int, I64]  #: switch → links of the network that lead into it
+    kinds: list[tuple[float, float]]  #: speed in b/s and length in m of ports
+    kind: I64  #: (L,) each link's place in ``kinds``
 
     @classmethod
     def of(cls, fabric: Fabric) -> Ports:
@@ -44,7 +46,19 @@ class Ports:
         order = links[np.argsort(fabric.link_dst[links], kind="stable")]
         nodes, first = np.unique(fabric.link_dst[order], return_index=True)
         pieces = np.split(order, first[1:]) if nodes.size else []
-        return cls(network, dict(zip(nodes.tolist(), pieces, strict=True)))
+        pairs = np.stack((fabric.link_capacity_bps, fabric.link_length_m), axis=1)
+        kinds, kind = np.unique(pairs, axis=0, return_inverse=True)
+        return cls(
+            network,
+            dict(zip(nodes.tolist(), pieces, strict=True)),
+            [(float(speed), float(length)) for speed, length in kinds.tolist()],
+            kind.reshape(-1),
+        )
+
+    def alike(self, links: I64) -> list[tuple[tuple[float, float], I64]]:
+        """Group links by (speed, length)."""
+        kind = self.kind[links]
+        return [(self.kinds[k], links[kind == k]) for k in np.unique(kind).tolist()]
 
 
 def nic_plane_qos(settings: PacketSettings, fabric: Fabric, link: int) -> PlaneQos | None:
@@ -60,10 +74,9 @@ def make_links(fabric: Fabric, settings: PacketSettings, ports: Ports) -> Packet
     propagation = fabric.link_length_m / VELOCITY_M_PER_S
     response, headroom, kmin, kmax, credit = (np.zeros(n) for _ in range(5))
     pause = np.zeros(n, dtype=np.uint8)
-    for node, links in ports.into.items():
-        qos = settings.switch(fabric, node)
+    for qos, links in _by_settings(fabric, settings, ports):
         lossless = sum(1 << p for p in qos.lossless)
-        for key, same in _alike(fabric, links):
+        for key, same in ports.alike(links):
             headroom[same] = qos.headroom_bytes(*key)
             credit[same] = qos.credit_bytes
             pause[same] = 0 if qos.credit_bytes else lossless
@@ -92,12 +105,15 @@ def make_links(fabric: Fabric, settings: PacketSettings, ports: Ports) -> Packet
     return links_
 
 
-def _alike(fabric: Fabric, links: I64) -> list[tuple[tuple[float, float], I64]]:
-    """Group links by (speed, length)."""
-    pairs = np.stack((fabric.link_capacity_bps[links], fabric.link_length_m[links]), axis=1)
-    kinds, which = np.unique(pairs, axis=0, return_inverse=True)
-    which = which.reshape(-1)
-    return [((float(s), float(m)), links[which == k]) for k, (s, m) in enumerate(kinds.tolist())]
+def _by_settings(
+    fabric: Fabric, settings: PacketSettings, ports: Ports
+) -> list[tuple[SwitchQos, I64]]:
+    """Return every different settings of switches with all links into such switches."""
+    found: dict[int, tuple[SwitchQos, list[I64]]] = {}
+    for node, links in ports.into.items():
+        qos = settings.switch(fabric, node)
+        found.setdefault(id(qos), (qos, []))[1].append(links)
+    return [(qos, np.concatenate(links)) for qos, links in found.values()]
 
 
 def _host_ends(
@@ -113,7 +129,7 @@ def _host_ends(
     hosts = np.flatnonzero(ports.network & (fabric.node_kind[fabric.link_src] != NodeKind.SWITCH))
     for plane, qos in settings.qos.items():
         mine = hosts[fabric.link_plane[hosts] == plane]
-        for key, same in _alike(fabric, mine):
+        for key, same in ports.alike(mine):
             nic = qos.nic(*key)
             response[same] = nic.pfc_response_s(key[0])
             back = same ^ 1
@@ -131,7 +147,8 @@ def switch_configs(
     out: dict[int, PacketSwitchConfig] = {}
     for node, links in ports.into.items():
         qos = settings.switch(fabric, node)
-        counts = tuple(sorted((key, len(same)) for key, same in _alike(fabric, links)))
+        number = np.bincount(ports.kind[links], minlength=len(ports.kinds)).tolist()
+        counts = tuple((key, n) for key, n in zip(ports.kinds, number, strict=True) if n)
         found = made.get((id(qos), counts))
         if found is None:
             found = made[id(qos), counts] = switch_config(qos, dict(counts))

@@ -113,13 +113,16 @@ class CongestCase:
     def _check_pfc(self, pfc_bytes: int) -> None:
         most = most_pfc_bytes(self)
         least = self.senders * 2 * self.mtu_bytes
-        if not least <= pfc_bytes <= most:
-            raise InputError(
-                f"a PFC threshold of {format_bytes(pfc_bytes)} and the headroom of"
-                f" {self.senders + 1} ports, {format_bytes(headroom_bytes(self))}, in a buffer of"
-                f" {format_bytes(self.buffer_bytes)}; allowed: {format_bytes(least)} to"
-                f" {format_bytes(max(most, 0))}, or off"
-            )
+        if least <= pfc_bytes <= most:
+            return
+        allowed = f"allowed: {format_bytes(least)} to {format_bytes(max(most, 0))}, or off"
+        if most < least:
+            allowed = "no threshold fits; take fewer senders, a larger buffer, or no PFC (off)"
+        raise InputError(
+            f"a PFC threshold of {format_bytes(max(pfc_bytes, 0))} and the headroom of"
+            f" {self.senders + 1} ports, {format_bytes(headroom_bytes(self))}, in a buffer of"
+            f" {format_bytes(self.buffer_bytes)}; {allowed}"
+        )
 
     @property
     def message_bytes(self) -> int:

@@ -226,10 +226,12 @@ def parse_fault(text: str, fabric: Fabric) -> Fault:
     arguments = form.read(words) | _when(words, _is_outage(form)) | {form.field: name}
     try:
         fault = form.make(**arguments)
+    except InputError as error:
+        raise words.fail(str(error)) from None
+    try:
         check_fault(fault, fabric)
     except InputError as error:
-        said = str(error).removeprefix(f"fault {text!r}: ")
-        raise words.fail(said) from None
+        raise words.fail(str(error).removeprefix(f"fault {str(fault)!r}: ")) from None
     return fault
 
 

@@ -10,7 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from railweave._native import FlowSim
-from railweave.engine._flow_input import FlowInput, prepare, row_reduce, unroutable_findings
+from railweave.engine._flow_input import (
+    FlowInput,
+    prepare,
+    row_reduce,
+    slowdowns,
+    unroutable_findings,
+)
 from railweave.engine.result import Explanation, Result
 from railweave.errors import EngineError
 from railweave.fabric import Fabric
@@ -198,7 +204,7 @@ def _gather(run: FlowRun) -> Result:
     # A task has an end once all of its flows have (NaN wins in a maximum).
     finished[np.isnan(row_reduce(np.maximum, flow_finish, given.task_flow))] = math.nan
     stream_finish = row_reduce(np.maximum, flow_finish, given.paths.first, math.nan)
-    slowdown = _slowdown(traffic, given, started, finished, stream_finish)
+    slowdown = slowdowns(traffic, given, started, finished, stream_finish)
     slowdown[given.unroutable] = math.nan
     stream_finish[given.unroutable] = math.nan
     ends = finished[np.isfinite(finished)]
@@ -237,24 +243,6 @@ def _gather(run: FlowRun) -> Result:
         paths=given.paths,
         finished=run.finished,
     )
-
-
-def _slowdown(
-    traffic: Traffic, given: FlowInput, started: F64, finished: F64, stream_finish: F64
-) -> F64:
-    """Return time over least time of each stream; streams of a coupled task share the task's."""
-    task = traffic.stream_task
-    rounds = traffic.task_rounds[task]
-    least = rounds * (given.stream_ideal_s - given.stream_latency_s) + given.stream_latency_s
-    took = stream_finish - started[task]
-    coupled = rounds > 1
-    if coupled.any():
-        slowest = row_reduce(np.maximum, least, traffic.task_stream)
-        least = np.where(coupled, slowest[task], least)
-        took = np.where(coupled, (finished - started)[task], took)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio: F64 = np.where(least > 0, took / least, 1.0)
-    return ratio
 
 
 def _assumptions(run: FlowRun) -> tuple[Assumption, ...]:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from railweave._native import PacketFlows, PacketOptions, PacketSim
-from railweave.engine._flow_input import row_reduce, unroutable_findings
+from railweave.engine._flow_input import row_reduce, slowdowns, unroutable_findings
 from railweave.engine._packet_faults import FaultInput, plan_faults
 from railweave.engine._packet_flows import FlowTable, hub_nodes, native_flows, native_tasks, route
 from railweave.engine._packet_links import PS, Ports, make_links, switch_configs
@@ -260,13 +260,7 @@ def _gather(run: PacketRun) -> PacketResult:
     makespan = float(ends.max()) if run.finished and ends.size else run.now_s
     link_bytes = _link_bytes(run)
     room = run.fabric.usable_bps / 8.0 * makespan
-    took = stream_finish - started[traffic.stream_task]
-    least = (
-        traffic.task_rounds[traffic.stream_task] * (given.stream_ideal_s - given.stream_latency_s)
-        + given.stream_latency_s
-    )
-    with np.errstate(divide="ignore", invalid="ignore"):
-        slowdown = np.where(least > 0, took / least, 1.0)
+    slowdown = slowdowns(traffic, given, started, finished, stream_finish)
     slowdown[given.unroutable] = math.nan
     record = read_record(run)
     return PacketResult(

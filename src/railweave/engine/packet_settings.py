@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from railweave.catalog import CatalogError
-from railweave.design.models import CongestionSpec, InlineSwitch, Transport
+from railweave.design.models import CongestionSpec, InlineSwitch, Spraying, Transport
 from railweave.errors import InputError
 from railweave.fabric import Fabric, PlaneId
 from railweave.fabric.lossless import PlaneQos, plane_qos
@@ -30,14 +29,6 @@ if TYPE_CHECKING:
     from railweave.fabric.build import BuiltFabric
 
 __all__ = ["PacketSettings", "Spraying", "Watch", "default_settings", "design_settings"]
-
-
-class Spraying(StrEnum):
-    """How packets are sprayed where the routing scheme is ``spray``."""
-
-    RANDOM = "random"
-    ROUND_ROBIN = "round-robin"
-    RECYCLE = "recycle"  #: entropies whose packets came through unmarked are used again
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +63,7 @@ class PacketSettings:
             control says: an end-to-end window.
         pause_off: links whose receiving port sends no pauses (PFC off on one port).
         faults: what happens at a given time.
-        spraying: how the routing scheme ``spray`` spreads packets.
+        spraying: how the routing scheme ``spray`` spreads packets; None: as the routing says.
         spray_paths: different entropies that a queue pair uses; 0: any number.
         flowlet_gap_s: idle time after which a queue pair may take another path (scheme flowlet).
         stuck_s: simulated time without any packet moving after which a run is looked at for a
@@ -87,7 +78,7 @@ class PacketSettings:
     window_bytes: float = math.inf
     pause_off: frozenset[int] = frozenset()
     faults: tuple[Fault, ...] = ()
-    spraying: Spraying = Spraying.RANDOM
+    spraying: Spraying | None = None
     spray_paths: int = 0
     flowlet_gap_s: float = 50e-6
     stuck_s: float = 10e-3

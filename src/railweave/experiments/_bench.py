@@ -35,9 +35,10 @@ __all__ = [
     "long_flows",
     "messages",
     "paused_s",
+    "percent",
     "queue_of",
-    "rate_series",
     "ranks_of",
+    "rate_series",
     "rates_bps",
     "record_of",
     "routed",
@@ -152,9 +153,7 @@ def run(
     """Simulate; with ``sample_s`` all queue pairs and the ``links`` are sampled."""
     watch = Watch(sample_s, tuple(links), None if sample_s else ())
     settings = settings_of(fabric, routing, spec, watch=watch, **more)
-    return simulate_packet(
-        fabric, traffic, routing, settings=settings, seed=seed, until_s=until_s
-    )
+    return simulate_packet(fabric, traffic, routing, settings=settings, seed=seed, until_s=until_s)
 
 
 def record_of(result: PacketResult) -> PacketRecord:
@@ -218,6 +217,11 @@ def ranks_of(hosts: Sequence[int]) -> Communicator:
 def jain(values: F64) -> float:
     """Return Jain's fairness index: 1 where all are equal, 1/n where one has everything."""
     return float(values.sum() ** 2 / (len(values) * (values**2).sum()))
+
+
+def percent(share: float, *, sign: bool = False) -> str:
+    """Write a share as whole per cent; with ``sign`` a change."""
+    return f"{100 * share:+.0f} %" if sign else f"{100 * share:.0f} %"
 
 
 def series(rows: Iterable[tuple[str, Sequence[Any] | F64, Sequence[Any] | F64]]) -> pl.DataFrame:

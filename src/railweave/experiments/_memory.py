@@ -38,7 +38,7 @@ def with_memory(fabric: Fabric, hosts: Sequence[int], speed_bps: float) -> Fabri
     new = np.arange(n, n + m, dtype=np.int32)
     src, dst = np.empty(2 * m, np.int32), np.empty(2 * m, np.int32)
     src[0::2], src[1::2], dst[0::2], dst[1::2] = new, nic, nic, new
-    arrays: dict[str, npt.NDArray[Any]] = {}
+    arrays: dict[str, Any] = {}
     for name, value in _NODE.items():
         old = getattr(fabric, name)
         arrays[name] = _append(old, old[nic] if value is None else np.full(m, value))

@@ -25,6 +25,7 @@ class Chart:
     x_title: str
     y_title: str
     kind: Literal["line", "points", "bar"] = "line"
+    log_x: bool = False
     log_y: bool = False
     band: tuple[float, float, str] | None = None
 

@@ -20,6 +20,7 @@ from railweave.experiments._bench import (
     jain,
     long_flows,
     messages,
+    percent,
     queue_of,
     rate_series,
     rates_bps,
@@ -65,7 +66,11 @@ class Incast:
 
 
 def incast(
-    senders: int, speed_bps: float, from_s: float, until_s: float, **spec: Any  # noqa: ANN401
+    senders: int,
+    speed_bps: float,
+    from_s: float,
+    until_s: float,
+    **spec: Any,  # noqa: ANN401
 ) -> Incast:
     """Send from all hosts of a star to one, and measure between two times.
 
@@ -106,7 +111,9 @@ def _paper() -> Outcome:
         }
         good &= seen.fairness >= 0.95 and KMIN_BYTES <= median <= KMAX_BYTES
         shown = seen.queue_s < 0.11
-        rows.append((f"{senders} senders", seen.queue_s[shown] * 1e3, seen.queue_bytes[shown] / 1e3))
+        rows.append(
+            (f"{senders} senders", seen.queue_s[shown] * 1e3, seen.queue_bytes[shown] / 1e3)
+        )
     chart = Chart(
         "queue",
         series(rows),
@@ -118,8 +125,9 @@ def _paper() -> Outcome:
         values,
         (chart,),
         good,
-        "Shares are even and the median queue stands between the marking thresholds; its peaks "
-        "pass Kmax, since a notification takes up to 50 µs to be sent.",
+        "Shares are even and the median queue lies between the marking thresholds. It does not "
+        "stand still: all senders are cut at once and return together, so it swings from empty "
+        "to above Kmax, the wider the more senders there are.",
     )
 
 
@@ -135,9 +143,7 @@ def _converge() -> Outcome:
     )
     flows = [(0, 11), (10, 11), *((h, 12) for h in range(1, 10))]
     traffic = messages(flows, [50e9, 50e9] + [25e6] * 9)
-    result = run(
-        fabric, traffic, routed(fabric), congestion(**PAPER), until_s=0.2, sample_s=100e-6
-    )
+    result = run(fabric, traffic, routed(fabric), congestion(**PAPER), until_s=0.2, sample_s=100e-6)
     ends = result.task_finish_s[2:]
     first, last = float(ends.min()), float(ends.max())
     before = rates_bps(result, first - 0.02, first)[:2]
@@ -147,8 +153,8 @@ def _converge() -> Outcome:
     reached = float(time[np.flatnonzero(even & (time > first))[0]]) if even.any() else np.inf
     share = float(before[0] / before.sum())
     values = {
-        "small_share_before": share,
-        "small_share_after": float(after[0] / after.sum()),
+        "small_before_share": share,
+        "small_after_share": float(after[0] / after.sum()),
         "others_end_first_s": first,
         "others_end_last_s": last,
         "jain_095_after_s": reached - last,
@@ -218,11 +224,12 @@ def _profiles() -> Outcome:
             "speed, senders",
             "queue, p99 [kB]",
             kind="bar",
+            log_y=True,
         ),
     )
     fair = all(v >= 0.95 for k, v in values.items() if k.endswith("_jain"))
     least = ", ".join(
-        f"{p.removeprefix('dcqcn-')} {min(use[p]):.0%} ({names[int(np.argmin(use[p]))]})"
+        f"{p.removeprefix('dcqcn-')} {percent(min(use[p]))} ({names[int(np.argmin(use[p]))]})"
         for p in _PROFILES
     )
     return Outcome(
@@ -276,9 +283,9 @@ def _deaf() -> Outcome:
         values,
         (chart,),
         good,
-        f"The adapter that ignores notifications takes {values['one_deaf_first_share']:.0%} of the "
-        f"port instead of {1 / senders:.0%}; the others, which are told of the queue that it keeps "
-        "full, give way.",
+        f"The adapter that ignores notifications takes {percent(values['one_deaf_first_share'])} "
+        f"of the port instead of {percent(1 / senders)}; the others, which are told of the queue "
+        "that it keeps full, give way.",
     )
 
 
@@ -316,8 +323,8 @@ EXPERIMENTS: Final = (
         {
             "fabric": "one switch, 100, 200 and 400 Gb/s, 5 m; 2, 8 and 32 senders",
             "profiles": ", ".join(_PROFILES),
-            "marking": "railweave's rule (Kmin one round trip, Kmax four, less where PFC would come "
-            "first; Pmax 20 %); simulator at 100 and 400 Gb/s: its own 400/1600, 800/3200 kB",
+            "marking": "railweave's rule (Kmin one round trip, Kmax four, less where PFC would "
+            "come first; Pmax 20 %); simulator at 100 and 400 Gb/s: its own 400/1600, 800/3200 kB",
             "measured": "20 to 50 ms after all began at line rate",
         },
         _profiles,

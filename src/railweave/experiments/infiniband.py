@@ -12,6 +12,7 @@ from railweave.experiments._bench import (
     into_switch,
     leaf_spine,
     long_flows,
+    percent,
     rates_bps,
     record_of,
     routed,
@@ -40,7 +41,7 @@ def _incast() -> Outcome:
         ("credits, FECN/BECN", "becn", "credits+cc"),
     ):
         victim = []
-        for name, senders in _CASES.items():
+        for senders in _CASES.values():
             result = run(
                 fabric,
                 long_flows([(4, 6), *senders]),
@@ -59,9 +60,7 @@ def _incast() -> Outcome:
                 f"{at}_uplink_waits_for_credits_share": float(
                     wait["credit_wait_s"][mine].sum() / _UNTIL_S
                 ),
-                f"{at}_notifications": float(
-                    record_of(result).flow_counters["cnp_handled"].sum()
-                ),
+                f"{at}_notifications": float(record_of(result).flow_counters["cnp_handled"].sum()),
             }
             victim.append(rates[0] / 1e9)
         rows.append((label, list(_CASES), victim))
@@ -79,11 +78,11 @@ def _incast() -> Outcome:
         values,
         (chart,),
         good,
-        f"The incast uses up the credits of the leaf's uplink, which waits "
-        f"{values['credits_6_uplink_waits_for_credits_share']:.0%} of the time, and the victim "
-        f"behind it gets {values['credits_6_victim_bps'] / 1e9:.0f} Gb/s. FECN and BECN slow the "
-        f"senders that cause it: the victim has {values['becn_6_victim_bps'] / 1e9:.0f} Gb/s, at "
-        f"the cost of the receiver's port ({values['becn_6_receiver_bps'] / 1e9:.0f} of "
+        "The incast uses up the credits of the leaf's uplink, which waits "
+        f"{percent(values['credits_6_uplink_waits_for_credits_share'])} of the time, and the "
+        f"victim behind it gets {values['credits_6_victim_bps'] / 1e9:.0f} Gb/s. FECN and BECN "
+        f"slow the senders that cause it: the victim has {values['becn_6_victim_bps'] / 1e9:.0f} "
+        f"Gb/s, at the cost of the receiver's port ({values['becn_6_receiver_bps'] / 1e9:.0f} of "
         f"{full / 1e9:.0f} Gb/s used).",
     )
 

@@ -14,6 +14,7 @@ from railweave.experiments._bench import (
     congestion,
     leaf_spine,
     messages,
+    percent,
     rates_bps,
     record_of,
     routed,
@@ -39,7 +40,7 @@ _SEEDS: Final = (0, 1, 2, 3)
 
 def _cross(
     fabric: Fabric,
-    scheme: RoutingScheme,
+    way: RoutingScheme,
     *,
     seed: int = 0,
     queue_pairs: int = 1,
@@ -51,7 +52,7 @@ def _cross(
     result = run(
         fabric,
         messages([(h, hosts + h) for h in range(hosts)], 50e9, queue_pairs=queue_pairs),
-        routed(fabric, RoutingSpec(scheme=scheme), seed=seed),
+        routed(fabric, RoutingSpec(scheme=way), seed=seed),
         congestion(**spec),
         until_s=_UNTIL_S,
         sample_s=1e-3,
@@ -73,7 +74,7 @@ def _uplinks_used(fabric: Fabric, result: PacketResult) -> int:
 def _hashing() -> Outcome:
     n = 16
     fabric = leaf_spine(2, n, n, _SPEED, _SPEED)
-    plain, paths, pairs, pfc_pairs = [], [], [], []
+    plain, paths, pairs, pfc_pairs = (list[float]() for _ in range(4))
     for seed in _SEEDS:
         share, result = _cross(fabric, RoutingScheme.ECMP, seed=seed, scheme="pfc")
         plain.append(share)
@@ -84,9 +85,7 @@ def _hashing() -> Outcome:
             )
             out.append(share)
     spray, _ = _cross(fabric, RoutingScheme.SPRAY, **_SPRAYED)
-    turns, _ = _cross(
-        fabric, RoutingScheme.SPRAY, spraying=Spraying.ROUND_ROBIN, **_SPRAYED
-    )
+    turns, _ = _cross(fabric, RoutingScheme.SPRAY, spraying=Spraying.ROUND_ROBIN, **_SPRAYED)
     cut, _ = _cross(fabric, RoutingScheme.SPRAY, **_SPRAYED | {"scheme": "pfc+dcqcn"})
     expected = 1 - (1 - 1 / n) ** n
     lost = 1 - float(np.mean(plain))
@@ -104,7 +103,15 @@ def _hashing() -> Outcome:
         "spray_round_robin_share": turns,
         "spray_dcqcn_share": cut,
     }
-    names = ["ECMP", "expected", "16 QPs, DCQCN", "16 QPs, PFC", "spray", "round robin", "spray, DCQCN"]
+    names = [
+        "ECMP",
+        "expected",
+        "16 QPs, DCQCN",
+        "16 QPs, PFC",
+        "spray",
+        "round robin",
+        "spray, DCQCN",
+    ]
     shares = [1 - lost, expected, values["queue_pairs_16_share"],
               values["queue_pairs_16_pfc_only_share"], spray, turns, cut]  # fmt: skip
     chart = Chart(
@@ -123,12 +130,13 @@ def _hashing() -> Outcome:
         values,
         (chart,),
         good,
-        f"Hashing leaves uplinks idle: flows get {1 - lost:.0%}, exactly what their paths allow; "
-        f"{expected:.0%} is expected of 16 draws of 16. With 16 queue pairs and DCQCN "
-        f"{values['queue_pairs_16_recovered']:.0%} of the loss is recovered, but with PFC alone "
-        f"only {values['queue_pairs_16_pfc_only_recovered']:.0%}, as the fullest uplink pauses a "
-        f"sender's other queue pairs too. Spraying recovers {values['spray_recovered']:.0%}; DCQCN "
-        f"does not go with it: a mark on any path slows all ({cut:.0%}).",
+        f"Hashing leaves uplinks idle: flows get {percent(1 - lost)}, exactly what their paths "
+        f"allow; {percent(expected)} is expected of 16 draws of 16. With 16 queue pairs and DCQCN "
+        f"{percent(values['queue_pairs_16_recovered'])} of the loss is recovered, but with PFC "
+        f"alone only {percent(values['queue_pairs_16_pfc_only_recovered'])}, as the fullest "
+        "uplink pauses a sender's other queue pairs too. Spraying recovers "
+        f"{percent(values['spray_recovered'])}; DCQCN does not go with it: a mark on any path "
+        f"slows all ({percent(cut)}).",
     )
 
 
@@ -141,7 +149,7 @@ def _slow() -> Outcome:
     slow = whole.with_capacity({2 * n: 0.5})  # leaf 1 to spine 1
     values: dict[str, float] = {}
     rows = []
-    for label, key, scheme, way in (
+    for label, key, scheme, spraying in (
         ("spray, random", "spray_random", RoutingScheme.SPRAY, Spraying.RANDOM),
         ("spray, round robin", "spray_round_robin", RoutingScheme.SPRAY, Spraying.ROUND_ROBIN),
         ("spray, recycled entropies", "spray_recycle", RoutingScheme.SPRAY, Spraying.RECYCLE),
@@ -149,7 +157,7 @@ def _slow() -> Outcome:
     ):
         shares = []
         for state, fabric in (("whole", whole), ("slow", slow)):
-            share, result = _cross(fabric, scheme, spraying=way, **_SPRAYED)
+            share, result = _cross(fabric, scheme, spraying=spraying, **_SPRAYED)
             values[f"{key}_{state}_share"] = share
             counters = record_of(result).flow_counters
             values[f"{key}_{state}_out_of_order"] = float(counters["out_of_order"].sum())
@@ -167,11 +175,11 @@ def _slow() -> Outcome:
         values,
         (chart,),
         good,
-        f"Blind spraying gives every uplink the same, so all run at the pace of the slow one: "
-        f"{values['spray_random_slow_share']:.0%}. Adaptive routing sees its queue and loses no "
-        f"more than the missing half link ({values['adaptive_slow_share']:.0%}); recycled "
-        f"entropies, which come back sooner from fast paths, reach "
-        f"{values['spray_recycle_slow_share']:.0%}.",
+        "Blind spraying gives every uplink the same, so all run at the pace of the slow one: "
+        f"{percent(values['spray_random_slow_share'])}. Adaptive routing sees its queue and loses "
+        f"no more than the missing half link ({percent(values['adaptive_slow_share'])}); recycled "
+        "entropies, which come back sooner from fast paths, reach "
+        f"{percent(values['spray_recycle_slow_share'])}.",
     )
 
 

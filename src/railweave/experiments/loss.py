@@ -11,6 +11,7 @@ from railweave.experiments._bench import (
     congestion,
     into_switch,
     long_flows,
+    percent,
     rates_bps,
     record_of,
     routed,
@@ -79,13 +80,13 @@ def _loss() -> Outcome:
             share, result = _measure(fabric, loss, selective)
             shares.append(share)
             counters = record_of(result).flow_counters
+            repeated = counters["retransmitted"].sum() / counters["sent"].sum()
             values[f"{key}_loss_{loss:g}_share"] = share
-            values[f"{key}_loss_{loss:g}_timeouts"] = float(counters["timeouts"].sum())
-        values[f"{key}_packets_under_way"] = _window(fabric)
+            values[f"{key}_loss_{loss:g}_repeated_share"] = float(repeated)
+        window = _window(fabric)
         rows.append((label, names, [100 * s for s in shares]))
-    window = values["gbn_500m_packets_under_way"]
     rule = [(1 - p) / (1 - p + p * window) for p in _LOSS]
-    values["gbn_500m_loss_0.01_rule_share"] = rule[-1]
+    values |= {f"rule_500m_loss_{p:g}_share": v for p, v in zip(_LOSS, rule, strict=True)}
     rows.append(("go-back-N, 500 m, formula", names, [100 * s for s in rule]))
     chart = Chart(
         "goodput", series(rows), "packets lost", "goodput, of the line rate [%]", kind="bar"
@@ -95,10 +96,10 @@ def _loss() -> Outcome:
         values,
         (chart,),
         sr > 0.95 and gbn < 0.5,
-        f"At 1 % loss selective repeat keeps {sr:.0%} of the rate, about what is not lost; "
-        f"go-back-N keeps {values['gbn_20m_loss_0.01_share']:.0%} at 20 m and {gbn:.0%} at 500 m, "
-        f"as each loss sends again all that is under way, {window:.0f} packets "
-        f"(formula: {rule[-1]:.0%}).",
+        f"At 1 % loss selective repeat keeps {percent(sr)} of the rate, about what is not lost; "
+        f"go-back-N keeps {percent(values['gbn_20m_loss_0.01_share'])} at 20 m and {percent(gbn)} "
+        f"at 500 m, as each loss sends again all that is under way, {window:.0f} packets "
+        f"(formula: {percent(rule[-1])}).",
     )
 
 

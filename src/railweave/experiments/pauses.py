@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final
-
-import numpy as np
+from typing import Any, Final
 
 from railweave.engine.faults import StuckReceiver
 from railweave.engine.packet import PacketResult
@@ -36,7 +35,10 @@ from railweave.fabric.small import Cable, small_fabric
 
 __all__ = ["EXPERIMENTS"]
 
-_SCHEMES: Final = (("pfc", {"scheme": "pfc"}), ("dcqcn", PAPER))
+_SCHEMES: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
+    ("pfc", {"scheme": "pfc"}),
+    ("dcqcn", PAPER),
+)
 _LABEL: Final = {"pfc": "PFC only", "dcqcn": "PFC and DCQCN"}
 
 
@@ -74,7 +76,7 @@ _LOTS: Final = {
 }
 
 
-def _shares(behind: tuple[int, ...], spec: dict[str, object]) -> tuple[F64, int]:
+def _shares(behind: tuple[int, ...], spec: Mapping[str, Any]) -> tuple[F64, int]:
     fabric, flows = _lot(behind)
     result = run(
         fabric,
@@ -90,7 +92,7 @@ def _shares(behind: tuple[int, ...], spec: dict[str, object]) -> tuple[F64, int]
 def _parking() -> Outcome:
     values: dict[str, float] = {}
     rows: dict[str, tuple[list[str], list[float]]] = {label: ([], []) for label in _LABEL.values()}
-    for name, behind in _LOTS.items():
+    for behind in _LOTS.values():
         key = "_".join(str(k) for k in behind)
         for scheme, spec in _SCHEMES:
             rates, pauses = _shares(behind, spec)
@@ -174,7 +176,11 @@ def _victim() -> Outcome:
 # ---------------------------------------------------------------- pause storm
 
 _STUCK_S, _DETECT_S, _END_S = 2e-3, 8e-3, 25e-3
-_STORM: Final = ("to the stuck receiver", "unrelated, same sending leaf", "unrelated, same receiving leaf")
+_STORM: Final = (
+    "to the stuck receiver",
+    "unrelated, same sending leaf",
+    "unrelated, same receiving leaf",
+)
 
 
 def _storm() -> Outcome:
@@ -326,9 +332,11 @@ EXPERIMENTS: Final = (
     Experiment(
         "paused-priority",
         "A paused priority leaves the others alone",
-        "A flow in another priority keeps its full rate over a cable on which priority 3 is paused.",
+        "A flow in another priority keeps its full rate over a cable on which priority 3 is "
+        "paused.",
         {
-            "fabric": "two switches with two hosts each at 100 Gb/s, a cable of 200 Gb/s between them",
+            "fabric": "two switches with two hosts each at 100 Gb/s, a cable of 200 Gb/s between "
+            "them",
             "traffic": "priority 3 to a receiver that stops at 5 ms; a second flow over the same "
             "cable in priority 0, or 3",
             "scheme": "PFC only, no watchdog",

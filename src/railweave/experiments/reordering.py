@@ -11,6 +11,7 @@ from railweave.experiments._bench import (
     congestion,
     leaf_spine,
     messages,
+    percent,
     record_of,
     routed,
     run,
@@ -64,10 +65,10 @@ def _reordering() -> Outcome:
         values,
         (chart,),
         gbn < 0.25 * full and sr > 0.9 * full,
-        f"No packet is lost, yet with go-back-N every one that is overtaken counts as lost: random "
-        f"spraying leaves {gbn / full:.0%} of the rate. Selective repeat, which takes a packet for "
-        f"lost only once 128 later ones have come, keeps {sr / full:.0%}. Round robin happens to "
-        "keep these equal flows in order.",
+        "No packet is lost, yet with go-back-N every one that is overtaken counts as lost: "
+        f"random spraying leaves {percent(gbn / full)} of the rate. Selective repeat, which takes "
+        f"a packet for lost only once 128 later ones have come, keeps {percent(sr / full)}. Round "
+        "robin happens to keep these equal flows in order.",
     )
 
 

@@ -321,6 +321,8 @@ _MAPS: Final[tuple[tuple[str, str, float, list[tuple[float, str]]], ...]] = (
 
 def _short(value: float) -> str:
     """Write a number in five characters or fewer."""
+    if value == 0:
+        return "0"
     return known(value, lambda number: f"{number:.0f}" if number >= 9.95 else f"{number:.2f}")
 
 

@@ -169,6 +169,8 @@ def _command(
     words += [f"--seed {seed}"] if seed is not None else []
     words += [f"--tolerance {choice.tolerance:g}"] if choice.tolerance else []
     words += [f"--fail {item}" for item in built.failed]
+    faults = choice.settings.faults if choice.settings else ()
+    words += [f"--fault '{fault}'" for fault in faults]
     return " ".join(words)
 
 
