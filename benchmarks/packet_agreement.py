@@ -52,9 +52,13 @@ def traffic(kind: str, seed: int) -> Traffic:
 def main() -> None:
     """Print the table."""
     fabric = fat_tree(4)
-    print(f"{'scheme':24} {'permutation':>12} {'worst':>7} {'incast':>8} {'worst':>7}  pauses   marks")
+    print(
+        f"{'scheme':24} {'permutation':>12} {'worst':>7} {'incast':>8} {'worst':>7}  pauses   marks"
+    )
     for name, more in SCHEMES.items():
-        spec = CongestionSpec.model_validate({"scheme": name, **more} if "scheme" not in more else more)
+        spec = CongestionSpec.model_validate(
+            {"scheme": name, **more} if "scheme" not in more else more
+        )
         cells, pauses, marks = [], 0, 0
         for kind in ("permutation", "incast"):
             ratios = []

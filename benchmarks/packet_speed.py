@@ -84,7 +84,10 @@ def settings_of(case: Case, fabric: Fabric, routing: RoutingSet) -> PacketSettin
     """Return the settings of switches and adapters."""
     spec = {"scheme": "pfc+dcqcn", "profile": "dcqcn-simulator", "ecn": "simulator"}
     if case.congested:  # thresholds so low that marks, notifications and pauses all happen
-        spec |= {"ecn": {"kmin": "100 kB", "kmax": "400 kB", "pmax": 0.2}, "pfc_threshold": "250 kB"}
+        spec |= {
+            "ecn": {"kmin": "100 kB", "kmax": "400 kB", "pmax": 0.2},
+            "pfc_threshold": "250 kB",
+        }
     return default_settings(fabric, routing, CongestionSpec.model_validate(spec))
 
 
@@ -101,7 +104,9 @@ def run(name: str) -> None:
     result = simulate_packet(fabric, traffic, routing, settings=settings, seed=1)
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     memory = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
-    assert result.finished and result.paths is not None and result.record is not None
+    assert result.finished
+    assert result.paths is not None
+    assert result.record is not None
     packets = -(-case.size_bytes // 4096)
     hops = float(np.sum(np.diff(result.paths.ptr))) * packets
     flows = result.record.flow_counters

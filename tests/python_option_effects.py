@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -24,6 +24,8 @@ from python_option_views import (
     flows,
     message,
     outcome,
+    packets_advanced,
+    packets_through,
     placed,
     record,
     rings,
@@ -51,6 +53,8 @@ from railweave.design.models import (
 from railweave.engine import simulate
 from railweave.engine.analytic import simulate_analytic
 from railweave.engine.flow import simulate_flow
+from railweave.engine.packet import simulate_packet
+from railweave.engine.packet_settings import PacketSettings
 from railweave.errors import EngineError
 from railweave.fabric import PlaneId
 from railweave.fabric.forwarding import export_table
@@ -145,6 +149,14 @@ def _simulation_effects() -> dict[str, Effect]:
 
         return see
 
+    def narrow() -> PacketSettings:
+        return replace(built().packet_settings(), window_bytes=20_000.0)
+
+    def by_spray(function: Callable[..., Any]) -> Callable[..., list[float]]:
+        return lambda **options: ends(
+            function(built().fabric, built().workload().traffic, spray, **options)
+        )
+
     slow = built().fabric.with_capacity(dict.fromkeys(range(built().fabric.n_links // 2), 0.5))
     spray = built().routing(RoutingScheme.SPRAY)
     other = built().workload(7).traffic
@@ -154,6 +166,8 @@ def _simulation_effects() -> dict[str, Effect]:
         "simulate_flow": simulate_flow,
         "simulate_analytic": simulate_analytic,
         "FlowRun": run_through,
+        "simulate_packet": simulate_packet,
+        "PacketRun": packets_through,
     }
     for name, function in engines.items():
         see = parts(function)
@@ -167,7 +181,11 @@ def _simulation_effects() -> dict[str, Effect]:
             lambda function=function: flows(function, cut(), allow_unroutable=True).bytes_dropped,
             lambda before, after: before == EngineError.__name__ and after > 0,
         )
-        if name != "simulate_analytic":
+        if name in {"simulate_packet", "PacketRun"}:
+            see = by(function)
+            found[f"{name}.settings"] = changes(see, settings=narrow())
+            found[f"{name}.seed"] = changes(by_spray(function), seed=5)
+        elif name != "simulate_analytic":
             found[f"{name}.tolerance"] = changes(by(function), tolerance=0.2)
             found[f"{name}.exact_messages"] = Effect(
                 lambda function=function: ends(flows(function, rings())),
@@ -186,6 +204,24 @@ def _simulation_effects() -> dict[str, Effect]:
             lambda: flows(simulate_flow, built()).bytes_in_flight,
             lambda: flows(simulate_flow, built(), until_s=1e-5).bytes_in_flight,
             operator.lt,
+        ),
+        "simulate_packet.progress": Effect(
+            lambda: 0,
+            lambda: calls(lambda hook: flows(simulate_packet, built(), progress=hook)),
+            operator.lt,
+        ),
+        "simulate_packet.until_s": Effect(
+            lambda: flows(simulate_packet, built()).bytes_in_flight,
+            lambda: flows(simulate_packet, built(), until_s=1e-5).bytes_in_flight,
+            operator.lt,
+        ),
+        "PacketRun.advance.until_s": changes(packets_advanced, until_s=1e-5),
+        "PacketRun.advance.max_events": changes(packets_advanced, max_events=2),
+        "BuiltDesign.simulate.settings": changes(
+            lambda settings=None: simulated(engine="packet", settings=settings), settings=narrow()
+        ),
+        "BuiltDesign.run.settings": changes(
+            lambda settings=None: times(engine="packet", settings=settings), settings=narrow()
         ),
         "FlowRun.advance.until_s": changes(advanced, until_s=1e-5),
         "FlowRun.advance.max_events": changes(advanced, max_events=2),

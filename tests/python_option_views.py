@@ -17,6 +17,7 @@ from railweave.design.models import (
 )
 from railweave.engine.analytic import collective_time
 from railweave.engine.flow import FlowRun
+from railweave.engine.packet import PacketRun
 from railweave.errors import RailweaveError
 from railweave.fabric import PlaneId
 from railweave.fabric.routing import compile_routing
@@ -154,6 +155,17 @@ def calls(function: Callable[[Callable[..., None]], object]) -> int:
 
 def advanced(**options: Any) -> tuple[bool, float]:
     run = FlowRun(built().fabric, built().workload().traffic, built().routing())
+    return run.advance(**options), run.now_s
+
+
+def packets_through(fabric: Any, traffic: Any, routing: Any, **options: Any) -> Any:
+    run = PacketRun(fabric, traffic, routing, **options)
+    run.advance()
+    return run.result()
+
+
+def packets_advanced(**options: Any) -> tuple[bool, float]:
+    run = PacketRun(built().fabric, built().workload().traffic, built().routing())
     return run.advance(**options), run.now_s
 
 

@@ -132,7 +132,7 @@ def test_command_exists_with_its_options(page: Path, line: str) -> None:
 
 def test_wrong_commands_are_noticed() -> None:
     page = DOCS / "index.md"
-    for wrong in ("build --faill x y.yaml", "simulate --engine packet examples/star-64-gpus.yaml"):
+    for wrong in ("build --faill x y.yaml", "simulate --engine fluid examples/star-64-gpus.yaml"):
         with pytest.raises(Exception, match=r"(?i)no such option|not one of"):
             check_railweave(wrong.split(), page)
     with pytest.raises(AssertionError):

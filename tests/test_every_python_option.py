@@ -19,6 +19,7 @@ from railweave.api import BuiltDesign
 from railweave.engine import simulate
 from railweave.engine.analytic import collective_time, simulate_analytic
 from railweave.engine.flow import FlowRun, simulate_flow
+from railweave.engine.packet import PacketRun, simulate_packet
 from railweave.fabric import PlaneId
 from railweave.fabric.routing import RoutingSet, compile_routing
 from railweave.fabric.summary import build_summary
@@ -46,6 +47,9 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "simulate": simulate,
     "simulate_flow": simulate_flow,
     "simulate_analytic": simulate_analytic,
+    "simulate_packet": simulate_packet,
+    "PacketRun": PacketRun,
+    "PacketRun.advance": PacketRun.advance,
     "FlowRun": FlowRun,
     "FlowRun.advance": FlowRun.advance,
     "InProcessExecutor.run": InProcessExecutor.run,

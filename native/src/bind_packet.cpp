@@ -48,7 +48,7 @@ void array(nb::class_<C>& c, const char* name, std::vector<T> C::* field) {
 std::vector<double> seconds(const std::vector<pkt::Ps>& times) {
   std::vector<double> out(times.size());
   for (std::size_t i = 0; i < times.size(); ++i)
-    out[i] = times[i] == pkt::kNever ? std::numeric_limits<double>::quiet_NaN() : times[i] * 1e-12;
+    out[i] = times[i] == pkt::kNever ? std::numeric_limits<double>::quiet_NaN() : times[i] / 1e12;
   return out;
 }
 
@@ -202,6 +202,7 @@ void bind_settings(nb::module_& m) {
       .def_rw("pmax", &S::pmax)
       .def_rw("ecn_weight", &S::ecn_weight)
       .def_rw("shift_ps", &S::shift_ps)
+      .def_rw("hold_ps", &S::hold_ps)
       .def_rw("mtu_bytes", &S::mtu_bytes)
       .def_rw("cut_through", &S::cut_through)
       .def_rw("trimming", &S::trimming)
@@ -333,7 +334,7 @@ void bind_sim(nb::module_& m) {
           [](const Py& s) { return give(std::vector<std::uint32_t>(s.read().failed_flows)); },
           nb::rv_policy::move)
       .def("audit", [](const Py& s) { s.read().audit(); })
-      .def_prop_ro("now_s", [](const Py& s) { return s.read().now() * 1e-12; })
+      .def_prop_ro("now_s", [](const Py& s) { return s.read().now() / 1e12; })
       .def_prop_ro("events", [](const Py& s) { return s.read().events(); })
       .def_prop_ro(
           "link_bytes",

@@ -14,15 +14,23 @@
 namespace railweave::pkt {
 
 void Sim::set_credits() {
+  std::uint32_t longest = 0;  // of those that credits hold back: not so inside a scale-up domain
+  for (std::size_t f = 0; f < senders.size(); ++f) {
+    const std::uint32_t first = flows_.path_link[flows_.path_ptr[f]];
+    const std::uint32_t last = flows_.path_link[flows_.path_ptr[f + 1] - 1];
+    if (links_.credit_bytes[first] != 0 || links_.credit_bytes[last] != 0)
+      longest = std::max({longest, senders[f].full_bytes, senders[f].last_bytes});
+  }
   for (std::uint32_t l = 0; l < n_links_; ++l) {
     const Port& p = ports[l];
     const bool given = links_.credit_bytes[l] != 0;
     const bool wanted = p.head_switch != kNone && config(switches[p.head_switch]).credits;
-    if (given && links_.credit_bytes[l] < longest_bytes_)
+    if (given && links_.credit_bytes[l] < longest)
       throw std::invalid_argument("link " + std::to_string(l) + ": a packet of " +
-                                  std::to_string(longest_bytes_) + " bytes never fits into " +
+                                  std::to_string(longest) + " bytes never fits into " +
                                   std::to_string(links_.credit_bytes[l]) +
-                                  " bytes of credit; raise credit_bytes or lower the MTU");
+                                  " bytes of credit; give its receiver more room (receive_buffer of an "
+                                  "adapter, buffer of a switch) or lower the MTU");
     if (p.head_switch != kNone && given != wanted)
       throw std::invalid_argument("link " + std::to_string(l) + ": credit_bytes is " +
                                   std::to_string(links_.credit_bytes[l]) + ", but its switch has credits " +

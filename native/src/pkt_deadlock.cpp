@@ -64,15 +64,22 @@ bool Sim::check_progress() {
   std::uint64_t moved = 0;
   for (const Port& p : ports) moved += p.tx_packets;
   Ps soonest = now_;
-  bool retries = false;
-  if (moved == moved_) {
+  Ps retry = kNever;  // the next; until then nothing moves by itself
+  // A receiver that is never ready may be asked for ever: packets move then, but nothing else does.
+  const bool refused =
+      std::any_of(receivers.begin(), receivers.end(), [](const Receiver& r) { return r.not_ready != 0; });
+  if (moved == moved_ || refused) {
     soonest = kNever;
     wheel_.each([&](const Event& e) {
       switch (static_cast<Ev>(e.tag & 0xFF)) {
         case Ev::cc_timer:
         case Ev::sample:
         case Ev::progress: break;
-        case Ev::retry: retries = true; break;
+        case Ev::retry: if (retry_deadline_[e.arg] != kNever) retry = std::min(retry, e.time_ps); break;
+        case Ev::rnr:
+          if (!receivers[e.arg].not_ready || nic(senders[e.arg]).rnr_retries != kRnrForEver)
+            soonest = std::min(soonest, e.time_ps);
+          break;
         default: soonest = std::min(soonest, e.time_ps);
       }
     });
@@ -81,12 +88,13 @@ bool Sim::check_progress() {
         end_ = End::deadlock;
         return true;
       }
-      if (!retries) {
+      if (retry == kNever) {
         end_ = End::stuck;
         return true;
       }
-      soonest = now_;
+      soonest = retry;
     }
+    if (moved != moved_) soonest = now_;
   }
   moved_ = moved;
   wheel_.push(soonest + options_.stuck_ps, tag(Ev::progress), 0);

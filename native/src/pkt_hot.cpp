@@ -14,7 +14,7 @@ bool Sim::loop(Ps until, std::int64_t max_events, flow::Interrupt& interrupt) {
       return true;
     }
     if (next->time_ps > until) {
-      now_ = until;
+      now_ = std::max(now_, until);
       return false;
     }
     if (wheel_.turned()) warm();
@@ -69,8 +69,9 @@ bool Sim::loop(Ps until, std::int64_t max_events, flow::Interrupt& interrupt) {
   return false;
 }
 
-// Fetches into the caches what the events to come will touch: packets and ports of the next batch,
-// and of this one, whose packets and ports are there by now, the queues and groups behind them.
+// Fetches into the caches what the events to come will touch. Of the next batch: packets, ports, the
+// queues that ports will send from. Of this one, for which these are there by now: what lies behind
+// them, that is the queues and groups that packets join and the groups that they leave.
 void Sim::warm() {
   for (const Event& e : wheel_.coming()) {
     const auto kind = static_cast<Ev>(e.tag & 0xFF);
@@ -79,28 +80,38 @@ void Sim::warm() {
       if (const std::uint32_t out = e.tag >> 8; out < n_links_) __builtin_prefetch(&ports[out]);
     } else if (kind == Ev::transmit) {
       __builtin_prefetch(&ports[e.arg]);
+      __builtin_prefetch(&queues[at(e.arg, static_cast<int>(e.tag >> 8))]);
     }
   }
   for (const Event& e : wheel_.ready()) {
     const auto kind = static_cast<Ev>(e.tag & 0xFF);
-    if (kind == Ev::arrive) {
-      const Packet& p = pool_[e.arg];
-      const std::uint32_t out = e.tag >> 8;
-      if (out == kDeliver) {
-        __builtin_prefetch(&receivers[p.flow]);
-        __builtin_prefetch(&senders[p.flow]);
-      } else if (out < n_links_) {
-        const Port& o = ports[out];
-        if (p.pos != kNone) __builtin_prefetch(&path_[p.pos]);
-        if (o.nonempty == 0 && o.busy_ps <= e.time_ps) continue;
-        __builtin_prefetch(&queues[at(out, p.priority)]);
-        __builtin_prefetch(&groups[at(p.in_link, p.priority)]);
-      }
-    } else if (kind == Ev::transmit) {
-      const Port& o = ports[e.arg];
-      if (o.nonempty) __builtin_prefetch(&queues[at(e.arg, std::countr_zero(o.nonempty))]);
+    if (kind == Ev::arrive) warm_arrival(e);
+    else if (kind == Ev::transmit) {
+      const Queue& q = queues[at(e.arg, static_cast<int>(e.tag >> 8))];
+      if (q.packets == 0) continue;
+      const Packet& head = pool_[q.head];
+      __builtin_prefetch(&groups[at(head.in_link, head.local)]);
+      if (head.pos != kNone) __builtin_prefetch(&path_[head.pos]);
     }
   }
+}
+
+void Sim::warm_arrival(const Event& e) {
+  const Packet& p = pool_[e.arg];
+  const std::uint32_t out = e.tag >> 8;
+  if (out == kDeliver) {
+    __builtin_prefetch(&receivers[p.flow]);
+    __builtin_prefetch(&senders[p.flow]);
+    __builtin_prefetch(&record.flows[p.flow]);
+    return;
+  }
+  if (out >= n_links_) return;
+  if (p.pos != kNone) __builtin_prefetch(&path_[p.pos]);
+  const Port& o = ports[out];
+  if (o.nonempty == 0 && o.busy_ps <= e.time_ps) return;
+  const Queue& q = queues[at(out, p.priority)];
+  __builtin_prefetch(&q);
+  __builtin_prefetch(&groups[at(p.in_link, p.priority)]);
 }
 
 void Sim::arrive(std::uint32_t packet, std::uint32_t out) {
@@ -130,6 +141,7 @@ void Sim::queue_up(std::uint32_t packet, std::uint32_t out) {
   Switch& sw = switches[o.source_switch];
   const SwitchConfig& c = config(sw);
   p.local = c.priority_map[p.priority];
+  p.ready_ps = now_ + c.hold_ps;
   if (p.size > c.mtu_bytes) {
     drop(packet, Drop::mtu, out);
     return;
@@ -292,13 +304,18 @@ std::uint32_t Sim::take_head(std::uint32_t port, int priority) {
   return packet;
 }
 
+// The class that will probably send next; only a hint of what to fetch.
+std::uint32_t Sim::likely_class(const Port& p) {
+  return p.nonempty == 0 ? 0 : static_cast<std::uint32_t>(std::countr_zero(p.nonempty));
+}
+
 // Something waits at the port, or it may go on: sends now, or as soon as the wire is free.
 void Sim::kick(std::uint32_t port) {
   Port& p = ports[port];
   if (p.tx_pending) return;
   if (p.busy_ps > now_) {
     p.tx_pending = 1;
-    wheel_.push(p.busy_ps, tag(Ev::transmit), port);
+    wheel_.push(p.busy_ps, tag(Ev::transmit, likely_class(p)), port);
     return;
   }
   serve(port);
@@ -309,12 +326,19 @@ void Sim::serve(std::uint32_t port) {
   const auto ready = [&p] {
     return static_cast<unsigned>(p.nonempty & ~(p.paused & ~p.watched) & ~p.starved) & 0xFFU;
   };
-  while (const unsigned may = ready()) {
+  Ps through = kNever;
+  bool sent = false;
+  while (unsigned may = ready()) {
+    if ((p.flags & kCareful) && p.source_switch != kNone) {
+      may &= ~in_pipeline(port, may, through);
+      if (may == 0) break;
+    }
     const int priority = (may & (may - 1)) == 0 ? std::countr_zero(may)
                                                 : choose_priority(p, port, may);
     const Queue& q = queues[at(port, priority)];
     if (q.packets == 0) {  // a host's port: its flows
       if (!send_from(port, priority)) continue;
+      sent = true;
       break;
     }
     if (p.flags & kCareful) {
@@ -326,12 +350,28 @@ void Sim::serve(std::uint32_t port) {
       release(switches[p.source_switch], pool_[packet]);
     }
     transmit(port, packet);
+    sent = true;
     break;
   }
   if (ready() && !p.tx_pending) {
     p.tx_pending = 1;
-    wheel_.push(std::max(p.busy_ps, now_), tag(Ev::transmit), port);
+    wheel_.push(sent ? std::max(p.busy_ps, now_) : through, tag(Ev::transmit, likely_class(p)),
+                port);
   }
+}
+
+// Those of these classes whose first packet is still in the switch's pipeline, and when the first
+// of them is through.
+unsigned Sim::in_pipeline(std::uint32_t port, unsigned may, Ps& through) const {
+  unsigned held = 0;
+  for (int i = 0; i < kPriorities; ++i) {
+    if (((may >> i) & 1) == 0) continue;
+    const Queue& q = queues[at(port, i)];
+    if (q.packets == 0 || pool_[q.head].ready_ps <= now_) continue;
+    held |= 1U << i;
+    through = std::min(through, pool_[q.head].ready_ps);
+  }
+  return held;
 }
 
 // Strict priorities first, the highest of them; then deficit round robin.

@@ -30,6 +30,7 @@ std::uint32_t Sim::reply_to(std::uint32_t flow, Kind kind, std::uint32_t bytes, 
   k.echo = kNone;
   k.marked = k.count = 0;
   k.cells = 0;
+  k.ready_ps = 0;
   return id;
 }
 

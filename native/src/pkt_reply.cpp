@@ -43,6 +43,7 @@ std::uint64_t Sim::settle(std::uint32_t flow, std::uint32_t psn) {
   if (psn <= s.acked) return 0;
   const std::uint32_t before = s.acked;
   retries_used_[flow] = rnr_used_[flow] = 0;
+  in_vain_[flow] = 0;
   const std::uint64_t news =
       s.holes == kNone ? bytes_between(s, before, psn) : forget_arrived(flow, before, psn);
   s.acked = psn;
@@ -114,7 +115,12 @@ void Sim::on_nak(std::uint32_t flow, Packet& p) {
   }
   const bool stale = p.psn < s.acked;  // a later answer has overtaken it
   take_ack(flow, p);
-  if (!stale && s.next != s.acked) return go_back(flow, s.acked, false);
+  // A receiver that gets nothing of it would ask for ever: then it is up to the retry timer.
+  constexpr std::uint8_t kMostInVain = 8;
+  if (!stale && s.next != s.acked && in_vain_[flow] < kMostInVain) {
+    ++in_vain_[flow];
+    return go_back(flow, s.acked, false);
+  }
   after_cc(flow);
   wake(flow);
 }
@@ -141,8 +147,7 @@ void Sim::on_rnr(std::uint32_t flow, const Packet& p) {
   const NicConfig& n = nic(s);
   if ((s.flags & (kFailed | kHeld)) || p.psn < s.acked) return;
   settle(flow, p.psn);
-  constexpr std::uint32_t kForEver = 7;
-  if (n.rnr_retries != kForEver && rnr_used_[flow] >= n.rnr_retries) return fail(flow);
+  if (n.rnr_retries != kRnrForEver && rnr_used_[flow] >= n.rnr_retries) return fail(flow);
   ++rnr_used_[flow];
   if (n.selective_repeat) {
     lose_all(flow);
@@ -194,6 +199,7 @@ void Sim::on_retry(std::uint32_t flow) {
   record.note(now_, Trace::timeout, 0, kNone, flow, s.acked);
   if (retries_used_[flow] >= nic(s).retries) return fail(flow);
   ++retries_used_[flow];
+  in_vain_[flow] = 0;
   retry_deadline_[flow] = kNever;
   if (s.acked != s.next) go_back(flow, s.acked, true);
   if (s.granted < s.posted) send_request(flow, true);

@@ -118,6 +118,7 @@ void Sim::set_work(FlowInput flows, TaskInput tasks) {
   timed_at_.assign(n, kNever);
   retry_armed_.assign(n, 0);
   retries_used_.assign(n, 0);
+  in_vain_.assign(n, 0);
   rnr_used_.assign(n, 0);
   messages_sent_.assign(n, 0);
   flow_finish.assign(n, kNever);
@@ -246,7 +247,7 @@ void Sim::begin_run() {
   double hosts = 0;
   for (const Port& p : ports) hosts += (p.flags & kFromHost) ? 1 : 0;
   int shift = 15;  // 33 ns
-  while (shift > 10 && hosts > (32 << (15 - shift))) --shift;
+  while (shift > 10 && hosts > (64 << (15 - shift))) --shift;
   wheel_ = Wheel(shift);
   for (std::uint32_t v = 0; v < n_nodes_; ++v)
     if (node_switch_[v] != kNone) use_config(v);

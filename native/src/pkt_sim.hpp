@@ -11,7 +11,9 @@
 // after its wire time (propagation and forwarding latency). There it is admitted to its ingress
 // group and joins its egress queue; it leaves the buffer when its transmission begins. Pauses are
 // decided at admission but leave as if the decision had been made `SwitchConfig::shift_ps` earlier,
-// because real switches admit before most of the forwarding latency has passed.
+// because real switches admit before most of the forwarding latency has passed. Where pauses are obeyed
+// so soon that this cannot be made good, a switch has `hold_ps` instead: packets are admitted early
+// and may leave only so much later.
 // A port that is free and has nothing waiting takes an arriving packet at once: it then uses no
 // buffer, as each queue's reserve would hold it.
 #pragma once
@@ -23,6 +25,7 @@
 #include <vector>
 
 #include "flow_interrupt.hpp"
+#include "pkt_memory.hpp"
 #include "pkt_record.hpp"
 #include "pkt_repeat.hpp"
 #include "pkt_types.hpp"
@@ -34,7 +37,7 @@ namespace railweave::pkt {
 
 enum class Ev : std::uint8_t {
   arrive,    // arg packet, detail: link it takes next, kDeliver or kChoose
-  transmit,  // arg port
+  transmit,  // arg port, detail the class that will probably send
   ready,     // arg flow: its pacing lets it send
   pause,     // arg port, detail priority | on << 3
   cc_timer,  // arg flow
@@ -80,14 +83,14 @@ class Pool {  // of packets, in blocks whose addresses stay
   std::uint64_t live() const { return live_; }
 
  private:
-  static constexpr std::uint32_t kBits = 10, kMask = (1U << kBits) - 1;
+  static constexpr std::uint32_t kBits = 15, kMask = (1U << kBits) - 1;  // 2 MiB a block
   void grow() {
     const auto base = static_cast<std::uint32_t>(blocks_.size() << kBits);
-    blocks_.push_back(std::unique_ptr<Packet[]>(new Packet[1U << kBits]));
+    blocks_.emplace_back(1U << kBits);
     for (std::uint32_t i = 0; i <= kMask; ++i) blocks_.back()[i].next = i == kMask ? kNone : base + i + 1;
     free_ = base;
   }
-  std::vector<std::unique_ptr<Packet[]>> blocks_;
+  std::vector<Big<Packet>> blocks_;
   std::uint32_t free_ = kNone;
   std::uint64_t live_ = 0;
 };
@@ -194,13 +197,13 @@ class Sim {
   const SwitchConfig& config_of(std::uint32_t sw) const { return config(switches[sw]); }
 
   // What the binding reads.
-  std::vector<Port> ports;
-  std::vector<Queue> queues;   // [priority][link]
-  std::vector<Group> groups;   // [priority][link]
+  Big<Port> ports;
+  Big<Queue> queues;   // [priority][link]
+  Big<Group> groups;   // [priority][link]
   std::vector<Switch> switches;
-  std::vector<Sender> senders;
-  std::vector<Receiver> receivers;
-  std::vector<CcState> cc;
+  Big<Sender> senders;
+  Big<Receiver> receivers;
+  Big<CcState> cc;
   std::vector<Pipe> pipes;
   Ledger data, replies;
   Record record;
@@ -230,6 +233,8 @@ class Sim {
   // pkt_hot.cpp
   bool loop(Ps until, std::int64_t max_events, flow::Interrupt& interrupt);
   void warm();
+  void warm_arrival(const Event& e);
+  static std::uint32_t likely_class(const Port& p);
   void arrive(std::uint32_t packet, std::uint32_t out);
   void queue_up(std::uint32_t packet, std::uint32_t out);
   bool admit(Switch& sw, const SwitchConfig& c, const Packet& p, const Queue& q, Drop& why);
@@ -239,6 +244,7 @@ class Sim {
   void mark(const SwitchConfig& c, Queue& q, Packet& p);
   void kick(std::uint32_t port);
   void serve(std::uint32_t port);
+  unsigned in_pipeline(std::uint32_t port, unsigned may, Ps& through) const;
   int choose_priority(Port& p, std::uint32_t port, unsigned ready);
   std::uint32_t take_head(std::uint32_t port, int priority);
   void put_tail(std::uint32_t port, int priority, std::uint32_t packet);
@@ -460,6 +466,7 @@ class Sim {
   std::vector<Ps> retry_deadline_, cc_timer_at_, timed_at_;
   std::vector<std::uint8_t> retry_armed_;
   std::vector<std::uint16_t> retries_used_, rnr_used_;
+  std::vector<std::uint8_t> in_vain_;  // goings back for a NAK since anything arrived or timed out
   std::vector<Holes> holes_;   // of the queue pairs that have lost something
   std::vector<Early> early_;   // of those that have received something before its turn
   std::vector<GrantFlow> grants_;       // by flow, where receivers grant

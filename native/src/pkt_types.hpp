@@ -49,6 +49,7 @@ struct alignas(64) Packet {
   std::uint8_t priority;
   std::uint8_t flags;
   std::uint8_t hops;     // telemetry records taken
+  Ps ready_ps;           // in a switch: through the pipeline, may leave
 };
 static_assert(sizeof(Packet) == 64);
 
@@ -122,6 +123,7 @@ struct SwitchConfig {
   double pmax = 0;
   double ecn_weight = 0;               // of a new sample in the average; 0: instantaneous
   Ps shift_ps = 0;                     // how long before admission the pause logic saw the packet
+  Ps hold_ps = 0;                      // … or how long after admission a packet may leave
   std::uint32_t mtu_bytes = kNone;     // longest frame forwarded
   std::uint8_t cut_through = 1;
   std::uint8_t trimming = 0;
@@ -139,6 +141,8 @@ struct Switch {
   std::uint32_t peak_headroom = 0;
 };
 
+inline constexpr std::uint32_t kRnrForEver = 7;  // as on the wire: an adapter never gives up
+
 // What holds for a class of queue pairs: the adapter's settings and its congestion control.
 struct NicConfig {
   CcProfile cc;
@@ -152,7 +156,7 @@ struct NicConfig {
   Ps timeout_ps = 0;                   // 0: no retry timer
   std::uint32_t retries = 7;
   Ps rnr_timer_ps = 0;
-  std::uint32_t rnr_retries = 7;       // 7: for ever, as on the wire
+  std::uint32_t rnr_retries = kRnrForEver;
   double max_in_flight_bytes = kNoWindow;
   std::uint32_t receiver_grant_bytes = 0;   // receiver-driven: what one grant lets through
   std::uint32_t receiver_window_bytes = 0;  // … and what a receiver lets be on its way in all

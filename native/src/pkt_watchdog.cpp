@@ -67,7 +67,7 @@ void Sim::refresh_careful(std::uint32_t port) {
   bool careful = links_.credit_bytes[port] != 0 || p.watched != 0;
   if (p.source_switch != kNone) {
     const SwitchConfig& c = config(switches[p.source_switch]);
-    careful = careful || c.ecn_weight != 0 || c.credits || longest_bytes_ > c.mtu_bytes;
+    careful = careful || c.ecn_weight != 0 || c.credits || c.hold_ps != 0 || longest_bytes_ > c.mtu_bytes;
     for (int i = 0; i < kPriorities; ++i)
       careful = careful || (((priorities_used_ >> i) & 1) && c.priority_map[i] != i);
   }

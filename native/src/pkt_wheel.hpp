@@ -141,6 +141,11 @@ class Wheel {
 
   // The batch that was coming is up now; the next one is sorted out.
   bool refill() {
+    if (++batches_ == kBatchesATuning) tune();
+    if (at_ < ready_.size()) {  // tuning has put events there
+      turned_ = true;
+      return true;
+    }
     do {
       ready_.clear();
       at_ = 0;
@@ -161,6 +166,36 @@ class Wheel {
     return true;
   }
 
+  // Slots so long that one to two dozen events fall into each: fewer leave no time to fetch what they
+  // will touch, more take long to sort and push each other out of the caches.
+  void tune() {
+    const std::uint64_t mean = taken_ / batches_;
+    batches_ = taken_ = 0;
+    int shift = shift_;
+    while (shift > 4 && mean >> (shift_ - shift) > 36) --shift;
+    if (mean < 6 && shift < 16) ++shift;
+    if (shift != shift_) rebuild(shift);
+  }
+
+  void rebuild(int shift) {
+    std::vector<Event> all(ready_.begin() + static_cast<std::ptrdiff_t>(at_), ready_.end());
+    const std::uint64_t now = ready_.empty() ? 0 : ready_[at_ == 0 ? 0 : at_ - 1].time_ps;
+    all.insert(all.end(), coming_.begin(), coming_.end());
+    coming_.clear();
+    for (std::uint64_t slot = next_slot_ + 1; waiting_ != 0; ++slot) {  // in the order of time
+      take(slot & (kSlots - 1));
+      all.insert(all.end(), coming_.begin(), coming_.end());
+      coming_.clear();
+    }
+    for (; !far_.empty(); far_.pop()) all.push_back(far_.top().event);
+    taken_ = 0;
+    ready_.clear();
+    at_ = 0;
+    shift_ = shift;
+    slot_ = next_slot_ = now >> shift;
+    for (const Event& e : all) place(e.time_ps >> shift_, e);
+  }
+
   void take(std::uint64_t index) {
     const Slot slot = slots_[index];
     slots_[index] = {};
@@ -175,6 +210,7 @@ class Wheel {
       free_ = order_[i];
     }
     waiting_ -= coming_.size();
+    taken_ += coming_.size();
     if (waiting_ != 0)
       if (const Slot& after = slots_[next_used(index) & (kSlots - 1)]; after.chunk != kNil) {
         __builtin_prefetch(&chunks_[after.chunk]);
@@ -197,6 +233,8 @@ class Wheel {
   std::uint64_t slot_ = 0;       // up to it all events are in ready_
   std::uint64_t next_slot_ = 0;  // after that and up to it all are in coming_
   std::uint64_t waiting_ = 0;    // events in slots
+  static constexpr std::uint64_t kBatchesATuning = 1024;
+  std::uint64_t batches_ = 0, taken_ = 0;
   bool turned_ = false;
   std::vector<Event> ready_, coming_;
   std::size_t at_ = 0;

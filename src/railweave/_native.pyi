@@ -374,6 +374,7 @@ class PacketSwitchConfig:
     ecn_weight: float
     """Of a new sample in the average that marking goes by; 0: the queue as it is."""
     shift_ps: int
+    hold_ps: int
     """How long before admission the pause logic saw a packet."""
     mtu_bytes: int
     cut_through: int

@@ -9,13 +9,23 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 
-from railweave.design.models import CongestionSpec, RoutingScheme, RoutingSpec, Spraying, Transport
+from railweave.design._meaning_network import CONGESTION_OF
+from railweave.design.models import (
+    CongestionName,
+    CongestionSpec,
+    RoutingScheme,
+    RoutingSpec,
+    Spraying,
+    Transport,
+)
 from railweave.engine import faults
 from railweave.engine.faults import Fault
 from railweave.engine.packet import PacketResult, PacketRun
@@ -32,12 +42,8 @@ MOST_EVENTS = 4_000_000
 GIVES_UP = {"messages-failed", "deadlock", "stuck"}
 SPEEDS = (10e9, 25e9, 100e9, 400e9)
 SCHEMES = {
-    Transport.ROCEV2: (
-        "none pfc dcqcn pfc+dcqcn pfc+receiver-driven hpcc pfc+hpcc timely pfc+timely swift "
-        "pfc+swift nscc"
-    ).split(),
-    Transport.INFINIBAND: ["credits", "credits+cc"],
-    Transport.TCP: ["cubic", "dctcp"],
+    transport: [name.value for name in CongestionName if name in CONGESTION_OF[transport]]
+    for transport in Transport
 }
 WAYS = (
     RoutingScheme.ECMP,
@@ -69,6 +75,9 @@ class Case:
             seed=self.seed,
             allow_unroutable=True,
         )
+
+    def _repr_pretty_(self, printer, cycle: bool) -> None:
+        printer.text(repr(self))
 
     def __repr__(self) -> str:
         told, traffic = self.settings, self.traffic
@@ -185,6 +194,9 @@ def specs(draw, transport: Transport) -> CongestionSpec:
         "cnp_interval": st.just("50 us"),
         "receive_buffer": st.sampled_from(["20 kB", "300 kB"]),
     }
+    if transport is Transport.INFINIBAND:
+        del some["trimming"]  # refused, as is too little room for a packet
+        some["receive_buffer"] = st.just("300 kB")
     for name in draw(st.lists(st.sampled_from(sorted(some)), max_size=5, unique=True)):
         given[name] = draw(some[name])
     return CongestionSpec.model_validate(given)
@@ -240,24 +252,24 @@ def cases(draw, *, faulty: bool = True) -> Case:
     told = default_settings(
         fabric,
         routing,
-        draw(specs(transport)),
+        spec := draw(specs(transport)),
         faults=tuple(wrong),
         spraying=draw(st.sampled_from(Spraying)),
         spray_paths=draw(st.sampled_from([0, 1, 4])),
         flowlet_gap_s=draw(st.sampled_from([50e-6, 1e-7])),
         window_bytes=draw(st.sampled_from([math.inf, math.inf, 10_000.0])),
         stuck_s=draw(st.sampled_from([10e-3, 100e-6])),
-        watch=draw(
-            st.sampled_from([Watch(), Watch(5e-6, None, None, trace=50), Watch(trace=100_000)])
-        ),
+        watch=Watch(trace=draw(st.sampled_from([0, 50, 100_000]))),
     )
     buffer = draw(st.sampled_from([None, 300e3, 3e6]))
-    if buffer is not None:
+    if buffer is not None and transport is not Transport.INFINIBAND:
         small = {
             int(n): replace(told.switch(fabric, int(n)), buffer_bytes=buffer)
             for n in fabric.switches(PlaneId.BACKEND)
         }
         told = replace(told, switches=small)
+    if spec.timeout < 7 and draw(st.booleans()):  # else retries take seconds of samples
+        told = replace(told, watch=replace(told.watch, period_s=5e-6, links=None, flows=None))
     return Case(fabric, draw(works(hosts)), routing, told, seed)
 
 
@@ -319,7 +331,7 @@ def messages_are_in_order(traffic: Traffic, result: PacketResult) -> None:
                 assert began >= finish[source] - 1e-12
 
 
-def it_says_why(case: Case, result: PacketResult) -> None:
+def it_says_why(result: PacketResult) -> None:
     ids = {finding.id for finding in result.findings}
     for finding in sorted(GIVES_UP & ids) or ["delivered" if result.finished else "?"]:
         event(finding)
@@ -331,13 +343,14 @@ def it_says_why(case: Case, result: PacketResult) -> None:
         assert np.all(ended) or result.unroutable_streams
     else:
         assert ids & GIVES_UP
-        assert not np.all(ended)
+        # of a queue pair that failed only the answers may have been lost
+        assert not np.all(ended) or "messages-failed" in ids
 
 
 def all_is_sound(case: Case, result: PacketResult) -> None:
     bytes_are_conserved(result)
     times_are_in_order(case.traffic, result)
-    it_says_why(case, result)
+    it_says_why(result)
 
 
 def columns(result: PacketResult) -> dict[str, object]:
@@ -348,13 +361,37 @@ def columns(result: PacketResult) -> dict[str, object]:
         for name in ("task_start_s", "task_finish_s", "stream_finish_s", "link_bytes")
     }
     found["events"] = result.events
-    for table in (
-        "port_samples flow_samples pause_intervals events port_counters pause_counters "
-        "queue_counters group_counters switch_counters flow_counters ledger"
-    ).split():
-        for name, column in getattr(record, table).items():
-            found[f"{table}.{name}"] = np.asarray(column).tobytes()
+    for table in fields(record):
+        columns_of = getattr(record, table.name)
+        if isinstance(columns_of, Mapping):
+            for name, column in columns_of.items():
+                found[f"{table.name}.{name}"] = np.asarray(column).tobytes()
     return found
+
+
+def has_room(case: Case) -> bool:
+    """Whether what pauses need fits into every switch."""
+    fabric = case.fabric
+    for node in fabric.switches(PlaneId.BACKEND).tolist():
+        into = np.flatnonzero(fabric.link_dst == node)
+        ports = Counter(
+            zip(fabric.link_capacity_bps[into], fabric.link_length_m[into], strict=True)
+        )
+        if case.settings.switch(fabric, node).shared_bytes(dict(ports)) <= 0:
+            return False
+    return True
+
+
+def lost_in_the_network(result: PacketResult) -> dict[str, int]:
+    """Packets dropped by reason, but for those no longer of use to their receivers."""
+    prefix = "dropped_packets_"
+    return {
+        name: int(column.sum())
+        for name, column in result.record.ledger.items()
+        if name.startswith(prefix)
+        and column.any()
+        and name.removeprefix(prefix) not in {"out_of_order", "duplicate", "late"}
+    }
 
 
 def fuzz(examples: int):
@@ -380,3 +417,21 @@ def test_a_run_is_the_same_again_and_in_pieces(case, pieces):
     whole = columns(run(case))
     assert whole == columns(run(case))
     assert whole == columns(run(case, pieces))
+
+
+@fuzz(80)
+@given(cases(faulty=False))
+def test_a_lossless_network_with_room_for_pauses_drops_nothing(case):
+    told = case.settings.qos[PlaneId.BACKEND]
+    spec = told.spec
+    lossless = told.transport is Transport.INFINIBAND or (
+        told.scheme.pfc
+        and spec.classes != "sonic-default"  # where hosts' priority 3 has no PFC
+        and spec.watchdog == "off"
+        and spec.headroom == "rule"
+        and spec.receive_buffer is None
+        and has_room(case)
+    )
+    event(f"lossless: {lossless}")
+    if lossless:
+        assert lost_in_the_network(run(case)) == {}

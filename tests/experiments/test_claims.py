@@ -94,7 +94,8 @@ def test_loss_hurts_go_back_n_as_the_formula_says(outcome_of):
         assert values[f"sr_500m_loss_{loss}_share"] >= 0.95
     falling = [values[f"gbn_500m_loss_{loss}_share"] for loss in losses]
     assert falling == sorted(falling, reverse=True)
-    assert falling[-1] < 0.4 < 0.55 < values["gbn_20m_loss_0.01_share"]
+    assert falling[-1] < 0.4
+    assert values["gbn_20m_loss_0.01_share"] > 0.55
 
 
 def test_hashing_loses_what_it_must_and_spraying_recovers_it(outcome_of):
@@ -144,9 +145,10 @@ def test_the_slowest_message_sets_the_time_of_the_collective(outcome_of):
             assert values[f"{at}_max_s"] <= values[f"{at}_collective_s"] * (1 + 1e-9)
         slow, healthy = (values[f"{op}_{k}_collective_s"] for k in ("slow_nic", "healthy"))
         assert slow == pytest.approx(2 * healthy, rel=0.1)
-    # one rank in 16 is slow: the median message of a ring is not, the ring is
-    ratio = values["allreduce_slow_nic_p50_s"] / values["allreduce_healthy_p50_s"]
-    assert ratio == pytest.approx(1, rel=0.05)
+        # one rank in 16 is slow: the median message is not, the whole is
+        ratio = values[f"{op}_slow_nic_p50_s"] / values[f"{op}_healthy_p50_s"]
+        assert ratio == pytest.approx(1, rel=0.05)
+    assert values["alltoall_slow_nic_cts_p50_s"] > 1.5 * values["alltoall_healthy_p50_s"]
 
 
 def test_an_adapter_that_ignores_cnps_harms_the_others(outcome_of):

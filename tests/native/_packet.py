@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 
@@ -44,7 +45,7 @@ class Net:
 
     def path(self, *nodes: int) -> list[int]:
         """Return the links along these nodes."""
-        return [self.link(a, b) for a, b in zip(nodes, nodes[1:], strict=False)]
+        return [self.link(a, b) for a, b in pairwise(nodes)]
 
     def sim(
         self,

@@ -40,7 +40,7 @@ def test_every_scheme_has_a_parameter_set_that_exists(scheme: CongestionName) ->
     renamed = {"": "none", "cc": "ib_cc", "receiver-driven": "receiver_driven"}
     assert kind == renamed.get(scheme.control, scheme.control)
     assert nic.sends_cnp is (kind in {"dcqcn", "ib_cc"})
-    assert (nic.pfc_response_s(400e9) > 0) is scheme.pfc
+    assert nic.pfc_response_s is None  # as the headroom rule of its switch takes for granted
 
 
 def test_notifications_are_as_far_apart_as_the_parameter_set_says() -> None:

@@ -65,7 +65,8 @@ Engine = Annotated[
     EngineName,
     typer.Option(
         "--engine",
-        help="Closed forms, each job without other traffic; max-min fair flows; or packet by packet.",
+        help="Closed forms, each job without other traffic; max-min fair flows; or packet by "
+        "packet.",
     ),
 ]
 Routing = Annotated[

@@ -297,6 +297,8 @@ def _changes(given: FaultInput, node: int, fault: Fault) -> bool:
 def _misconfigure(given: FaultInput, node: int, config: PacketSwitchConfig, fault: Fault) -> None:
     if isinstance(fault, EcnOff):
         config.ecn = 0
+    elif config.credits and isinstance(fault, WrongDscpMap | CnpWrongQueue):
+        pass  # InfiniBand: packets stay in the virtual lane that the host chose
     elif isinstance(fault, WrongDscpMap):
         classes = classes_named(fault.classes)
         config.priority_map = [classes.priority(dscp) for dscp in DSCP_OF_PRIORITY]

@@ -37,6 +37,7 @@ class Ports:
     into: dict[int, I64]  #: switch → links of the network that lead into it
     kinds: list[tuple[float, float]]  #: speed in b/s and length in m of ports
     kind: I64  #: (L,) each link's place in ``kinds``
+    fastest_bps: float  #: of the network's ports
 
     @classmethod
     def of(cls, fabric: Fabric) -> Ports:
@@ -53,6 +54,7 @@ class Ports:
             dict(zip(nodes.tolist(), pieces, strict=True)),
             [(float(speed), float(length)) for speed, length in kinds.tolist()],
             kind.reshape(-1),
+            float(fabric.link_capacity_bps[network].max(initial=0.0)),
         )
 
     def alike(self, links: I64) -> list[tuple[tuple[float, float], I64]]:
@@ -67,6 +69,17 @@ def nic_plane_qos(settings: PacketSettings, fabric: Fabric, link: int) -> PlaneQ
     return settings.qos.get(PlaneId(plane)) if plane >= 0 else None
 
 
+def _hold_s(qos: SwitchQos, fastest_bps: float) -> float:
+    """Return how long after admission packets stay in a switch's pipeline, where that matters.
+
+    The engine lets all forwarding latency pass before a packet is admitted, and dates pauses back
+    by the part that really comes after. A peer that obeys sooner than that part lasts would obey
+    too late; then admission is early and packets are held after it, which costs an event more.
+    """
+    after = qos.pipeline_s - qos.ingress_pipeline_s
+    return after if qos.lossless and qos.pfc_response_s(fastest_bps) < after else 0.0
+
+
 def make_links(fabric: Fabric, settings: PacketSettings, ports: Ports) -> PacketLinks:
     """Lay out every link: its rate and delays, and the thresholds at both of its ends."""
     n = fabric.n_links
@@ -74,7 +87,11 @@ def make_links(fabric: Fabric, settings: PacketSettings, ports: Ports) -> Packet
     propagation = fabric.link_length_m / VELOCITY_M_PER_S
     response, headroom, kmin, kmax, credit = (np.zeros(n) for _ in range(5))
     pause = np.zeros(n, dtype=np.uint8)
+    delay = fabric.link_delay_s.copy()
     for qos, links in _by_settings(fabric, settings, ports):
+        delay[links] = np.maximum(
+            propagation[links], delay[links] - _hold_s(qos, ports.fastest_bps)
+        )
         lossless = sum(1 << p for p in qos.lossless)
         for key, same in ports.alike(links):
             headroom[same] = qos.headroom_bytes(*key)
@@ -82,6 +99,9 @@ def make_links(fabric: Fabric, settings: PacketSettings, ports: Ports) -> Packet
             pause[same] = 0 if qos.credit_bytes else lossless
             out = same ^ 1
             response[out] = qos.pfc_response_s(key[0])
+            # adapters obey as soon as their switch's headroom rule takes for granted
+            hosts = same[fabric.node_kind[fabric.link_src[same]] != NodeKind.SWITCH]
+            response[hosts] = qos.pfc_response_s(key[0])
             for priority in range(_PRIORITIES):
                 marks = qos.ecn(priority, key[0])
                 if marks is not None:
@@ -94,7 +114,7 @@ def make_links(fabric: Fabric, settings: PacketSettings, ports: Ports) -> Packet
     links_.target = fabric.link_dst.astype(np.uint32)
     rate = np.where(ports.network, speed, speed * fabric.link_efficiency) * fabric.link_up
     links_.rate_kbps = np.rint(rate / 1e3).astype(np.uint64)
-    links_.delay_ps = _ps(fabric.link_delay_s)
+    links_.delay_ps = _ps(delay)
     links_.propagation_ps = _ps(propagation)
     links_.response_ps = _ps(response)
     links_.headroom_bytes = _u32(headroom)
@@ -125,13 +145,14 @@ def _host_ends(
     credit: F64,
     pause: npt.NDArray[np.uint8],
 ) -> None:
-    """Fill in the adapters' side of the host links: how they obey pauses, and what they ask."""
+    """Fill in the adapters' side of the host links: their room, and which classes they pause."""
     hosts = np.flatnonzero(ports.network & (fabric.node_kind[fabric.link_src] != NodeKind.SWITCH))
     for plane, qos in settings.qos.items():
         mine = hosts[fabric.link_plane[hosts] == plane]
         for key, same in ports.alike(mine):
             nic = qos.nic(*key)
-            response[same] = nic.pfc_response_s(key[0])
+            if nic.pfc_response_s is not None:
+                response[same] = nic.pfc_response_s(key[0])
             back = same ^ 1
             if any(q.credit_bytes for q in qos.switches.values()):
                 credit[back] = nic.rx_buffer_bytes // _PRIORITIES
@@ -151,13 +172,18 @@ def switch_configs(
         counts = tuple((key, n) for key, n in zip(ports.kinds, number, strict=True) if n)
         found = made.get((id(qos), counts))
         if found is None:
-            found = made[id(qos), counts] = switch_config(qos, dict(counts))
+            found = made[id(qos), counts] = switch_config(qos, dict(counts), ports.fastest_bps)
         out[node] = found  # type: ignore[assignment]
     return out
 
 
-def switch_config(qos: SwitchQos, counts: dict[tuple[float, float], int]) -> PacketSwitchConfig:
-    """Turn a switch's settings into native ones; ``counts`` are its ports by speed and length."""
+def switch_config(
+    qos: SwitchQos, counts: dict[tuple[float, float], int], fastest_bps: float
+) -> PacketSwitchConfig:
+    """Turn a switch's settings into native ones.
+
+    ``counts`` are its ports by speed and length, ``fastest_bps`` the fastest port of the fabric.
+    """
     c = PacketSwitchConfig()
     cell = qos.cell_bytes
     shared = qos.shared_bytes(counts)
@@ -177,7 +203,9 @@ def switch_config(qos: SwitchQos, counts: dict[tuple[float, float], int]) -> Pac
         c.pmax, c.ecn_weight = marks[0][1].pmax, marks[0][1].weight
     c.priority_map = list(qos.priority_map)
     c.quantum_bytes = [w * qos.mtu_bytes for w in qos.weights]
-    c.shift_ps = max(0, round((qos.pipeline_s - qos.ingress_pipeline_s) * PS))
+    hold_s = _hold_s(qos, fastest_bps)
+    c.hold_ps = round(hold_s * PS)
+    c.shift_ps = 0 if hold_s else max(0, round((qos.pipeline_s - qos.ingress_pipeline_s) * PS))
     c.credits = int(qos.credit_bytes > 0)
     c.mtu_bytes = _MOST_U32 if c.credits else qos.mtu_bytes + AROUND_IP_BYTES
     c.cut_through, c.trimming = int(qos.cut_through), int(qos.trimming)

@@ -124,7 +124,10 @@ def end_findings(run: PacketRun) -> tuple[Finding, ...]:
                 "messages-failed",
                 Severity.ERROR,
                 label,
-                f"{len(failed)} queue pairs gave up after their last retry; {left} tasks never end",
+                f"{len(failed)} queue pairs gave up after their last retry; "
+                + (
+                    f"{left} tasks never end" if left else "all had arrived, only answers were lost"
+                ),
                 f"first: queue pair {int(failed[0])}, stream {int(run.table.stream[failed[0]])}",
                 "find out why their packets are lost or stopped; a longer timeout or more retries "
                 "only hide it",

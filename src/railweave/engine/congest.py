@@ -263,10 +263,12 @@ def _advance(run: PacketRun, until_s: float, progress: Callable[[float], None] |
         run.advance(until_s)
         return
     step = 1 << 14
-    while not run.finished and run.now_s < until_s:
-        began = time.monotonic()
+    while not run.finished:
+        began, before = time.monotonic(), run.events
         run.advance(until_s, step)
         progress(min(1.0, max(run.fraction, run.now_s / until_s)))
+        if run.events - before < step:  # until_s is reached, to the picosecond
+            break
         spent = time.monotonic() - began
         step = min(1 << 24, step * 2) if spent < _STEP_S else max(1 << 12, step // 2)
 

@@ -128,10 +128,9 @@ def prove_headroom(
         peer: family whose response to a pause the sending ports have; None: the switch's own, as
             the rule takes it. ``"generic"`` takes the pause quanta of IEEE 802.3.
         mtu_bytes: largest IP packet, with which the way back is busy.
-        as_simulated: leave the switch's whole latency before its buffer, as every other simulation
-            with the packet engine has it, and pauses decided that much earlier in return. By
-            default only the part is there that the rule knows (120 ns on Spectrum-4 and -5): what
-            comes after the buffer needs no headroom.
+        as_simulated: give the switch the latency of a whole one, as every other simulation has it.
+            By default it has only the part before its buffer that the rule knows (120 ns on
+            Spectrum-4 and -5): what comes after the buffer needs no headroom.
 
     Raises:
         InputError: no rule for the ASIC, a speed without pause quanta, a length or an MTU that

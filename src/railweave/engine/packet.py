@@ -105,7 +105,10 @@ class PacketRun:
         flows = native_flows(
             fabric, self.routing, self.settings, ports=ports, table=self.table, sim=self._sim
         )
-        self._sim.set_work(flows, native_tasks(traffic))
+        try:
+            self._sim.set_work(flows, native_tasks(traffic))
+        except ValueError as error:
+            raise EngineError(f"packet engine: {error}") from None
         self.fault_findings = self._plan_faults(ports, links.pause_mask, flows)
         self._watch(ports)
         self._finished = False
@@ -174,17 +177,22 @@ class PacketRun:
         total = float(np.sum(self.traffic.stream_bytes))
         return min(1.0, float(self._sim.bytes_delivered) / total) if total > 0 else 1.0
 
+    @property
+    def events(self) -> int:
+        """Events so far."""
+        return int(self._sim.events)
+
     def advance(self, until_s: float = math.inf, max_events: int = -1) -> bool:
         """Go on to a simulated time, or by a number of events (−1 all); True when it has ended.
 
         Ctrl-C leaves it with KeyboardInterrupt; such a run cannot be gone on with.
 
         Raises:
-            EngineError: the simulation cannot go on.
+            EngineError: the simulation cannot go on, or was interrupted before.
         """
         try:
             self._finished = bool(self._sim.advance(until_s, max_events))
-        except RuntimeError as error:
+        except (RuntimeError, ValueError) as error:
             raise EngineError(f"packet engine: {error}") from None
         return self._finished
 
@@ -229,10 +237,12 @@ def simulate_packet(
         run.advance(until_s)
         return run.result()
     step = 1 << 14
-    while not run.finished and run.now_s < until_s:
-        began = time.monotonic()
+    while not run.finished:
+        began, before = time.monotonic(), run.events
         run.advance(until_s, step)
         progress(run.fraction)
+        if run.events - before < step:  # until_s is reached, to the picosecond
+            break
         spent = time.monotonic() - began
         step = min(1 << 24, step * 2) if spent < _STEP_S else max(1 << 12, step // 2)
     return run.result()

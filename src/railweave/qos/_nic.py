@@ -7,7 +7,6 @@ from typing import Final
 
 from railweave.design.models import CongestionName, CongestionProfile, CongestionSpec, Transport
 from railweave.qos._algorithms import Dcqcn, algorithm
-from railweave.qos._asics import GENERIC
 from railweave.qos._headroom import DEFAULT_MTU_BYTES
 from railweave.qos._policies import REFERENCE_CABLE_M, PauseResponse
 from railweave.qos._switch import scheme_of
@@ -64,15 +63,16 @@ class NicQos:
 
     The port asks for a pause when its receive buffer holds more than ``rx_xoff_bytes`` and ends it
     below ``rx_xon_bytes``; ``pfc_response_s(speed_bps)`` is how long it still sends when paused
-    itself. ``profile`` names the parameter set of its congestion control, as
-    :func:`railweave.qos.algorithm` knows it. With ``selective_repeat`` a packet counts as lost when
-    ``reorder_packets`` later ones have overtaken it; without, as soon as one has.
+    itself, None: as long as the headroom rule of its switch takes for granted. ``profile`` names
+    the parameter set of its congestion control, as :func:`railweave.qos.algorithm` knows it. With
+    ``selective_repeat`` a packet counts as lost when ``reorder_packets`` later ones have overtaken
+    it; without, as soon as one has.
     """
 
     rx_buffer_bytes: int
     rx_xoff_bytes: int
     rx_xon_bytes: int
-    pfc_response_s: PauseResponse
+    pfc_response_s: PauseResponse | None
     profile: str
     cnp_interval_s: float
     cnp_priority: int
@@ -125,7 +125,7 @@ def nic_qos(
         rx_buffer_bytes=buffer,
         rx_xoff_bytes=xoff,
         rx_xon_bytes=max(0, xoff - mtu_bytes),
-        pfc_response_s=PauseResponse(GENERIC if scheme.pfc else None),
+        pfc_response_s=None,
         profile="none" if profile is None else profile.value,
         cnp_interval_s=spec.cnp_interval or _cnp_interval(profile, speed_bps),
         cnp_priority=_CNP_PRIORITY if roce else 0,

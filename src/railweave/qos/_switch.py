@@ -14,6 +14,7 @@ from railweave.design.models import (
     Transport,
     WatchdogSpec,
 )
+from railweave.errors import InputError
 from railweave.provenance import Assumption, Certainty
 from railweave.qos._asics import GENERIC, Asic, asic_of
 from railweave.qos._classes import CLASSES, LOSSY_CLASSES, TrafficClasses
@@ -134,9 +135,14 @@ def switch_qos(
         mtu_bytes: largest IP packet.
 
     Raises:
-        InputError: traffic classes or an ECN profile that do not exist.
+        InputError: traffic classes or an ECN profile that do not exist; trimming on InfiniBand.
     """
     spec = congestion or CongestionSpec()
+    if spec.trimming and transport is Transport.INFINIBAND:
+        raise InputError(
+            "congestion.trimming: InfiniBand switches never drop, so they cannot trim; "
+            "allowed: false, or another transport"
+        )
     asic = GENERIC if isinstance(switch, InlineSwitch) else asic_of(switch)
     buffer = float(switch.buffer if isinstance(switch, InlineSwitch) else switch.buffer_bytes)
     ports = _ports(switch)

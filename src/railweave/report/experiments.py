@@ -64,7 +64,8 @@ def draw_chart(chart: Chart) -> go.Figure:
         rows = chart.frame.filter(chart.frame["series"] == name)
         x, y = rows["x"].to_list(), rows["y"].to_list()
         if chart.kind == "bar":
-            figure.add_bar(x=x, y=y, name=name, marker_color=colour)
+            labels = [str(text).replace(", ", ",<br>") for text in x]  # else they stand aslant
+            figure.add_bar(x=labels, y=y, name=name, marker_color=colour)
         else:
             mode = "lines" if chart.kind == "line" else "markers"
             figure.add_scatter(x=x, y=y, name=name, mode=mode, line={"color": colour, "width": 1.5})

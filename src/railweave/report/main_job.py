@@ -72,8 +72,9 @@ def run_design(
         span=(0.2, 0.5),
     )
     result = simulated.result
+    faults = choice.settings.faults if choice.settings else ()
     outcomes: tuple[WhatIfOutcome, ...] = ()
-    if what_ifs:
+    if what_ifs and not faults:  # a fault may aim at the very part that a what-if takes out
         outcomes = what_if_outcomes(
             built.fabric, simulated, routes, choice=choice, progress=progress
         )
