@@ -48,6 +48,8 @@ DEFAULT_DURATION_S: Final = 20e-3
 DEFAULT_ECN: Final = EcnThresholds(6_400_000, 6_400_000, 1.0)
 #: a run of messages ends at the latest after so many times what they take at the egress's speed
 _MOST_TIMES: Final = 20.0
+#: … but has this long at least: latency counts too
+_LEAST_S: Final = 1e-3
 _SAMPLES: Final = 1000
 _TRACE: Final = 1_000_000
 _STEP_S: Final = 0.1
@@ -245,9 +247,9 @@ def simulate_congest(
         case: what is simulated.
         progress: called a few times a second with the part done; what it raises ends the run.
     """
-    setup = set_up(case, case.ideal_s / _SAMPLES, _TRACE)
+    setup = set_up(case, max(case.ideal_s, _LEAST_S / _MOST_TIMES) / _SAMPLES, _TRACE)
     run = PacketRun(setup.fabric, setup.traffic, setup.routing, setup.settings, seed=case.seed)
-    until = case.duration_s if case.size_bytes is None else _MOST_TIMES * case.ideal_s
+    until = case.duration_s if case.size_bytes is None else max(_MOST_TIMES * case.ideal_s, _LEAST_S)
     _advance(run, until, progress)
     result = run.result()
     return _outcome(case, setup, result, min(run.now_s, until))
