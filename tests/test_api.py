@@ -31,8 +31,11 @@ def test_engines_are_of_one_kind(small):
     flow, analytic = small.simulate("flow"), small.simulate("analytic")
     assert type(flow) is type(analytic)
     assert flow.explain()
-    with pytest.raises(railweave.InputError, match="analytic, flow"):
-        small.simulate("packet")
+    packet = small.simulate("packet")
+    assert isinstance(packet, type(flow))
+    assert packet.makespan_s == pytest.approx(flow.makespan_s, rel=0.2)
+    with pytest.raises(railweave.InputError, match="analytic, flow, packet"):
+        small.simulate("fluid")
 
 
 def test_failures_narrow_a_copy(small):
