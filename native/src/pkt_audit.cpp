@@ -14,7 +14,7 @@ Sim::Flight Sim::in_flight() const {
     ((p.flags & kReply) ? f.reply_bytes : f.data_bytes) += p.size;
   };
   for (const Queue& q : queues)
-    for (std::uint32_t i = 0, id = q.head; i < q.packets; ++i, id = pool_[id].next) add(pool_[id]);
+    for (std::uint32_t i = 0, id = q.head; i < q.packets; ++i, id = pool_.next(id)) add(pool_[id]);
   wheel_.each([&](const Event& e) {
     if (static_cast<Ev>(e.tag & 0xFF) == Ev::arrive) add(pool_[e.arg]);
   });
@@ -55,7 +55,7 @@ void Sim::audit_queues() const {
     const Queue& q = queues[i];
     const Port& p = ports[i % n_links_];
     std::uint64_t bytes = 0, cells = 0;
-    for (std::uint32_t k = 0, id = q.head; k < q.packets; ++k, id = pool_[id].next) {
+    for (std::uint32_t k = 0, id = q.head; k < q.packets; ++k, id = pool_.next(id)) {
       bytes += pool_[id].size;
       cells += pool_[id].cells;
     }
@@ -72,7 +72,7 @@ void Sim::audit_buffers() const {
   std::vector<std::uint64_t> cells(groups.size(), 0);
   for (std::size_t i = 0; i < queues.size(); ++i) {
     if (ports[i % n_links_].source_switch == kNone) continue;
-    for (std::uint32_t k = 0, id = queues[i].head; k < queues[i].packets; ++k, id = pool_[id].next)
+    for (std::uint32_t k = 0, id = queues[i].head; k < queues[i].packets; ++k, id = pool_.next(id))
       cells[at(pool_[id].in_link, pool_[id].local)] += pool_[id].cells;
   }
   std::vector<std::uint64_t> shared(switches.size(), 0), headroom(switches.size(), 0);
@@ -99,7 +99,7 @@ void Sim::audit_credits() const {
   std::vector<std::uint64_t> used(groups.size(), 0);
   for (std::size_t i = 0; i < queues.size(); ++i) {
     if (ports[i % n_links_].source_switch == kNone) continue;
-    for (std::uint32_t k = 0, id = queues[i].head; k < queues[i].packets; ++k, id = pool_[id].next)
+    for (std::uint32_t k = 0, id = queues[i].head; k < queues[i].packets; ++k, id = pool_.next(id))
       used[at(pool_[id].in_link, pool_[id].priority)] += pool_[id].size;
   }
   wheel_.each([&](const Event& e) {

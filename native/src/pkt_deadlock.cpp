@@ -19,7 +19,7 @@ bool Sim::find_cycle() {
   for (std::uint32_t m = 0; m < queues.size(); ++m) {
     const Queue& q = queues[m];
     if (ports[m % n_links_].source_switch == kNone || !blocked(m)) continue;
-    for (std::uint32_t i = 0, id = q.head; i < q.packets; ++i, id = pool_[id].next) {
+    for (std::uint32_t i = 0, id = q.head; i < q.packets; ++i, id = pool_.next(id)) {
       const Packet& k = pool_[id];
       const auto from = at(k.in_link, k.local);
       if (blocked(from) && (next[from].empty() || next[from].back() != m)) next[from].push_back(m);

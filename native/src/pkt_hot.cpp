@@ -280,9 +280,9 @@ bool Sim::trim(Switch& sw, const SwitchConfig& c, std::uint32_t packet, std::uin
 void Sim::put_tail(std::uint32_t port, int priority, std::uint32_t packet) {
   Queue& q = queues[at(port, priority)];
   Packet& p = pool_[packet];
-  p.next = kNone;
+  pool_.next(packet) = kNone;
   if (q.packets == 0) q.head = packet;
-  else pool_[q.tail].next = packet;
+  else pool_.next(q.tail) = packet;
   q.tail = packet;
   ++q.packets;
   q.bytes += p.size;
@@ -294,7 +294,7 @@ std::uint32_t Sim::take_head(std::uint32_t port, int priority) {
   Queue& q = queues[at(port, priority)];
   const std::uint32_t packet = q.head;
   const Packet& p = pool_[packet];
-  q.head = p.next;
+  q.head = pool_.next(packet);
   --q.packets;
   q.bytes -= p.size;
   if (q.packets != 0) __builtin_prefetch(&pool_[q.head]);

@@ -64,22 +64,26 @@ inline std::uint32_t tag(Ev kind, std::uint32_t detail = 0) {
   return static_cast<std::uint32_t>(kind) | detail << 8;
 }
 
-class Pool {  // of packets, in blocks whose addresses stay
+// Packets, in blocks whose addresses stay. The links between them (in a queue, or free) stand apart:
+// to append to a queue must not fetch the packet at its tail.
+class Pool {
  public:
   Packet& operator[](std::uint32_t i) { return blocks_[i >> kBits][i & kMask]; }
   const Packet& operator[](std::uint32_t i) const { return blocks_[i >> kBits][i & kMask]; }
   std::uint32_t take() {
     if (free_ == kNone) grow();
     const std::uint32_t i = free_;
-    free_ = (*this)[i].next;
+    free_ = next_[i];
     ++live_;
     return i;
   }
   void give(std::uint32_t i) {
-    (*this)[i].next = free_;
+    next_[i] = free_;
     free_ = i;
     --live_;
   }
+  std::uint32_t& next(std::uint32_t i) { return next_[i]; }
+  std::uint32_t next(std::uint32_t i) const { return next_[i]; }
   std::uint64_t live() const { return live_; }
 
  private:
@@ -87,10 +91,12 @@ class Pool {  // of packets, in blocks whose addresses stay
   void grow() {
     const auto base = static_cast<std::uint32_t>(blocks_.size() << kBits);
     blocks_.emplace_back(1U << kBits);
-    for (std::uint32_t i = 0; i <= kMask; ++i) blocks_.back()[i].next = i == kMask ? kNone : base + i + 1;
+    next_.resize(std::size_t{base} + kMask + 1);
+    for (std::uint32_t i = 0; i <= kMask; ++i) next_[base + i] = i == kMask ? kNone : base + i + 1;
     free_ = base;
   }
   std::vector<Big<Packet>> blocks_;
+  Big<std::uint32_t> next_;
   std::uint32_t free_ = kNone;
   std::uint64_t live_ = 0;
 };

@@ -31,7 +31,6 @@ enum PacketFlag : std::uint8_t {
 
 struct alignas(64) Packet {
   Ps sent_ps;            // data: when it left its NIC; replies: that of the packet they answer
-  std::uint32_t next;    // in a queue, or in the free list
   std::uint32_t flow;
   std::uint32_t pos;     // where in the path list the link after this one stands
   std::uint32_t psn;     // of data; of replies: the next one expected
