@@ -249,7 +249,9 @@ def simulate_congest(
     """
     setup = set_up(case, max(case.ideal_s, _LEAST_S / _MOST_TIMES) / _SAMPLES, _TRACE)
     run = PacketRun(setup.fabric, setup.traffic, setup.routing, setup.settings, seed=case.seed)
-    until = case.duration_s if case.size_bytes is None else max(_MOST_TIMES * case.ideal_s, _LEAST_S)
+    until = (
+        case.duration_s if case.size_bytes is None else max(_MOST_TIMES * case.ideal_s, _LEAST_S)
+    )
     _advance(run, until, progress)
     result = run.result()
     return _outcome(case, setup, result, min(run.now_s, until))
