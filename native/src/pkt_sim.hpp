@@ -25,7 +25,9 @@
 #include <vector>
 
 #include "flow_interrupt.hpp"
+#include "pkt_input.hpp"
 #include "pkt_memory.hpp"
+#include "pkt_pool.hpp"
 #include "pkt_record.hpp"
 #include "pkt_repeat.hpp"
 #include "pkt_types.hpp"
@@ -63,117 +65,6 @@ inline constexpr std::uint32_t kFlapMask = 0xFFFFF;  // details of `pause`: flap
 inline std::uint32_t tag(Ev kind, std::uint32_t detail = 0) {
   return static_cast<std::uint32_t>(kind) | detail << 8;
 }
-
-// Packets, in blocks whose addresses stay. The links between them (in a queue, or free) stand apart:
-// to append to a queue must not fetch the packet at its tail.
-class Pool {
- public:
-  Packet& operator[](std::uint32_t i) { return blocks_[i >> kBits][i & kMask]; }
-  const Packet& operator[](std::uint32_t i) const { return blocks_[i >> kBits][i & kMask]; }
-  std::uint32_t take() {
-    if (free_ == kNone) grow();
-    const std::uint32_t i = free_;
-    free_ = next_[i];
-    ++live_;
-    return i;
-  }
-  void give(std::uint32_t i) {
-    next_[i] = free_;
-    free_ = i;
-    --live_;
-  }
-  std::uint32_t& next(std::uint32_t i) { return next_[i]; }
-  std::uint32_t next(std::uint32_t i) const { return next_[i]; }
-  std::uint64_t live() const { return live_; }
-
- private:
-  static constexpr std::uint32_t kBits = 15, kMask = (1U << kBits) - 1;  // 2 MiB a block
-  void grow() {
-    const auto base = static_cast<std::uint32_t>(blocks_.size() << kBits);
-    blocks_.emplace_back(1U << kBits);
-    next_.resize(std::size_t{base} + kMask + 1);
-    for (std::uint32_t i = 0; i <= kMask; ++i) next_[base + i] = i == kMask ? kNone : base + i + 1;
-    free_ = base;
-  }
-  std::vector<Big<Packet>> blocks_;
-  Big<std::uint32_t> next_;
-  std::uint32_t free_ = kNone;
-  std::uint64_t live_ = 0;
-};
-
-// Everything a run is told, one entry a link, flow, stream or task; see bind_packet.cpp.
-struct LinkInput {
-  std::vector<std::uint32_t> source, target;      // node
-  std::vector<std::uint64_t> rate_kbps;           // 0: down
-  std::vector<Ps> delay_ps;                       // propagation and the head's forwarding latency
-  std::vector<Ps> propagation_ps, response_ps;    // response: its source obeys a pause so late
-  std::vector<std::uint32_t> headroom_bytes, kmin_bytes, kmax_bytes;
-  std::vector<std::uint8_t> pause_mask;           // priorities its destination may pause
-  std::vector<std::uint32_t> credit_bytes;        // of each virtual lane at its destination
-};
-
-struct FlowInput {
-  std::vector<std::uint32_t> stream, nic;         // settings' number
-  std::vector<std::uint64_t> path_ptr;            // into path_link: network links only, in order
-  std::vector<std::uint32_t> path_link;
-  std::vector<std::uint64_t> message_bytes;       // payload of one chunk's share
-  std::vector<std::uint32_t> payload_bytes, overhead_bytes;  // of a full packet
-  std::vector<std::uint32_t> tx_pipe, rx_pipe;
-  std::vector<Ps> tx_latency_ps, rx_latency_ps;   // between memory and NIC
-  std::vector<double> line_rate_Bps, base_rtt_ps;
-  std::vector<std::uint8_t> choice;
-  std::vector<std::uint32_t> source_nic, target_nic, table;  // where paths are chosen on the way
-  std::vector<std::uint32_t> entropy;
-};
-
-struct TaskInput {
-  std::vector<std::uint64_t> task_stream;
-  std::vector<std::uint32_t> rounds;
-  std::vector<Ps> start_ps, delay_ps, chunk_delay_ps;  // the last by stream
-  std::vector<std::uint64_t> dep_ptr;
-  std::vector<std::uint32_t> dep_task;
-  std::vector<std::uint8_t> dep_kind;             // 0 delivered, 1 sent
-  std::vector<std::uint64_t> pred_ptr;
-  std::vector<std::uint32_t> pred_stream, pred_lag;
-};
-
-enum class FaultKind : std::uint8_t {
-  link_down,      // index: link (both directions)
-  link_up,
-  link_rate,      // index: link (this direction), value: kb/s
-  link_loss,      // index: link (this direction), value: chance × 2^32 that a packet is lost
-  switch_config,  // index: node, value: number of the settings
-  pause_mask,     // index: link whose destination's pauses change, value: mask
-  reroute,        // index: epoch of paths and tables that now hold
-  freeze,         // index: receiving pipe, value 1: stuck, 0: goes on
-  pipe_rate,      // index: pipe, value: kb/s
-  nic_config,     // index: flow, value: number of the settings
-  not_ready,      // index: flow, value 1: no receive is posted, 0: posted
-  chunk_delay,    // index: stream, value: picoseconds
-  flush,          // index: node, all that waits in its queues is lost (a reboot)
-  kinds
-};
-struct Fault {
-  Ps time_ps;
-  FaultKind kind;
-  std::uint32_t index;
-  std::uint64_t value;
-};
-
-// What a reroute replaces: flows and their new paths; tables by which paths are chosen on the way.
-struct Epoch {
-  std::vector<std::uint32_t> flow;
-  std::vector<std::uint64_t> path_ptr;
-  std::vector<std::uint32_t> path_link;
-  std::vector<std::uint32_t> table_from, table_to;  // flows given the one now use the other
-};
-
-struct Options {
-  std::uint64_t seed = 0;
-  Ps flowlet_gap_ps = 0;
-  std::uint32_t spray_paths = 0;  // different entropies a flow uses; 0: any
-  Ps stuck_ps = 0;                // nothing moved for so long and ports are paused: deadlock
-};
 
 enum class End : std::uint8_t { running, finished, stuck, deadlock, failed };
 
