@@ -3,12 +3,12 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 
-#include <atomic>
 #include <limits>
 #include <memory>
 #include <optional>
 #include <stdexcept>
 
+#include "bind_sim.hpp"
 #include "bindings.hpp"
 #include "flow_sim.hpp"
 #include "flow_static.hpp"
@@ -18,10 +18,8 @@ using namespace nb::literals;
 
 namespace railweave {
 namespace {
-template <class T>
-using In = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using OptF64 = std::optional<In<double>>;
-using OutF64 = nb::ndarray<nb::numpy, double, nb::ndim<1>>;
+using OutF64 = Out<double>;
 
 template <class T>
 std::span<const T> view(const In<T>& a) {
@@ -32,29 +30,6 @@ std::span<const T> view(const std::optional<In<T>>& a) {
   return a ? view(*a) : std::span<const T>{};
 }
 
-OutF64 give(std::vector<double>&& values) {
-  auto* keep = new std::vector<double>(std::move(values));
-  nb::capsule owner(keep, [](void* p) noexcept { delete static_cast<std::vector<double>*>(p); });
-  return OutF64(keep->data(), {keep->size()}, owner);
-}
-
-bool signals_pending() {
-  nb::gil_scoped_acquire gil;
-  return PyErr_CheckSignals() != 0;
-}
-
-// Runs native work without the GIL; a Ctrl-C noticed inside surfaces as the exception already set.
-template <class F>
-auto without_gil(F&& work) {
-  try {
-    nb::gil_scoped_release release;
-    flow::Interrupt interrupt(signals_pending);
-    return work(interrupt);
-  } catch (const flow::Interrupted&) {
-    throw nb::python_error();
-  }
-}
-
 flow::RowsView rows_of(const In<std::int64_t>& ptr, const In<std::int32_t>& link,
                        const OptF64& weight) {
   if (weight && weight->shape(0) != link.shape(0))
@@ -62,7 +37,7 @@ flow::RowsView rows_of(const In<std::int64_t>& ptr, const In<std::int32_t>& link
   return {view(ptr), view(link), view(weight)};
 }
 
-class PySim {
+class PySim : public Guarded<flow::Sim> {
  public:
   PySim(const In<double>& capacity, const In<std::int64_t>& row_ptr,
         const In<std::int32_t>& row_link, const OptF64& row_weight, const In<double>& flow_bytes,
@@ -89,34 +64,10 @@ class PySim {
 
   bool advance(double until, std::int64_t max_events) {
     if (!(until >= 0.0)) throw std::invalid_argument("until_s must be 0 or more");
-    if (busy_.exchange(true)) refuse();
-    const Free free{busy_};
-    if (broken_)
-      throw std::runtime_error("the simulation stopped on an error or an interrupt; build it anew");
-    broken_ = true;  // an exception leaves events half done; only a normal return clears this
-    const bool done = without_gil(
-        [&](flow::Interrupt& interrupt) { return sim_->advance(until, max_events, interrupt); });
-    broken_ = false;
-    return done;
+    return go_on([&](flow::Sim& sim, flow::Interrupt& interrupt) {
+      return sim.advance(until, max_events, interrupt);
+    });
   }
-
-  const flow::Sim& read() const {
-    if (busy_) refuse();
-    return *sim_;
-  }
-
- private:
-  struct Free {
-    std::atomic<bool>& flag;
-    ~Free() { flag = false; }
-  };
-  [[noreturn]] static void refuse() {
-    throw std::runtime_error("the simulation is running in another thread");
-  }
-
-  std::unique_ptr<flow::Sim> sim_;
-  std::atomic<bool> busy_{false};
-  bool broken_ = false;
 };
 
 template <std::vector<double> (flow::Sim::*kGet)() const>

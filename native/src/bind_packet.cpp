@@ -5,13 +5,13 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <atomic>
-#include <cmath>
+#include <algorithm>
 #include <limits>
 #include <memory>
 #include <stdexcept>
 
 #include "bind_packet_read.hpp"
+#include "bind_sim.hpp"
 #include "bindings.hpp"
 #include "pkt_sim.hpp"
 
@@ -20,23 +20,6 @@ using namespace nb::literals;
 
 namespace railweave {
 namespace {
-template <class T>
-using In = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-template <class T>
-using Out = nb::ndarray<nb::numpy, T, nb::ndim<1>>;
-
-template <class T>
-Out<T> give(std::vector<T>&& values) {
-  auto* keep = new std::vector<T>(std::move(values));
-  nb::capsule owner(keep, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
-  return Out<T>(keep->data(), {keep->size()}, owner);
-}
-
-bool signals_pending() {
-  nb::gil_scoped_acquire gil;
-  return PyErr_CheckSignals() != 0;
-}
-
 template <class C, class T>
 void array(nb::class_<C>& c, const char* name, std::vector<T> C::* field) {
   c.def_prop_rw(
@@ -47,60 +30,27 @@ void array(nb::class_<C>& c, const char* name, std::vector<T> C::* field) {
 
 std::vector<double> seconds(const std::vector<pkt::Ps>& times) {
   std::vector<double> out(times.size());
-  for (std::size_t i = 0; i < times.size(); ++i)
-    out[i] = times[i] == pkt::kNever ? std::numeric_limits<double>::quiet_NaN() : times[i] / 1e12;
+  std::transform(times.begin(), times.end(), out.begin(), pkt::to_seconds);
   return out;
 }
 
-class PyPacketSim {
+class PyPacketSim : public Guarded<pkt::Sim> {
  public:
   PyPacketSim(const In<std::uint8_t>& is_switch, const pkt::LinkInput& links,
-              const pkt::Options& options)
-      : sim_(std::make_unique<pkt::Sim>(
-            static_cast<std::uint32_t>(is_switch.shape(0)),
-            std::vector<std::uint8_t>(is_switch.data(), is_switch.data() + is_switch.shape(0)),
-            links, options)) {}
+              const pkt::Options& options) {
+    sim_ = std::make_unique<pkt::Sim>(
+        static_cast<std::uint32_t>(is_switch.shape(0)),
+        std::vector<std::uint8_t>(is_switch.data(), is_switch.data() + is_switch.shape(0)), links,
+        options);
+  }
 
   bool advance(double until_s, std::int64_t max_events) {
     if (!(until_s >= 0.0)) throw std::invalid_argument("until_s must be 0 or more");
-    if (busy_.exchange(true)) refuse();
-    const Free free{busy_};
-    if (broken_)
-      throw std::runtime_error("the simulation stopped on an error or an interrupt; build it anew");
-    broken_ = true;  // an exception leaves events half done; only a normal return clears this
     const pkt::Ps until = until_s >= 1.8e7 ? pkt::kNever : static_cast<pkt::Ps>(until_s * 1e12);
-    bool done = false;
-    try {
-      nb::gil_scoped_release release;
-      flow::Interrupt interrupt(signals_pending);
-      done = sim_->advance(until, max_events, interrupt);
-    } catch (const flow::Interrupted&) {
-      throw nb::python_error();
-    }
-    broken_ = false;
-    return done;
+    return go_on([&](pkt::Sim& sim, flow::Interrupt& interrupt) {
+      return sim.advance(until, max_events, interrupt);
+    });
   }
-
-  const pkt::Sim& read() const {
-    if (busy_) refuse();
-    return *sim_;
-  }
-  pkt::Sim& write() {
-    if (busy_) refuse();
-    return *sim_;
-  }
-
- private:
-  struct Free {
-    std::atomic<bool>& flag;
-    ~Free() { flag = false; }
-  };
-  [[noreturn]] static void refuse() {
-    throw std::runtime_error("the simulation is running in another thread");
-  }
-  std::unique_ptr<pkt::Sim> sim_;
-  std::atomic<bool> busy_{false};
-  bool broken_ = false;
 };
 
 template <class T>
@@ -134,7 +84,6 @@ void bind_inputs(nb::module_& m) {
   array(f, "overhead_bytes", &pkt::FlowInput::overhead_bytes);
   array(f, "tx_pipe", &pkt::FlowInput::tx_pipe);
   array(f, "rx_pipe", &pkt::FlowInput::rx_pipe);
-  array(f, "tx_latency_ps", &pkt::FlowInput::tx_latency_ps);
   array(f, "rx_latency_ps", &pkt::FlowInput::rx_latency_ps);
   array(f, "line_rate_Bps", &pkt::FlowInput::line_rate_Bps);
   array(f, "base_rtt_ps", &pkt::FlowInput::base_rtt_ps);
@@ -231,7 +180,6 @@ void bind_settings(nb::module_& m) {
       .def_rw("reorder_window_packets", &N::reorder_window_packets)
       .def_rw("ack_bytes", &N::ack_bytes)
       .def_rw("cnp_bytes", &N::cnp_bytes)
-      .def_rw("header_bytes", &N::header_bytes)
       .def_rw("cnp_interval_ps", &N::cnp_interval_ps)
       .def_rw("timeout_ps", &N::timeout_ps)
       .def_rw("retries", &N::retries)
@@ -334,7 +282,7 @@ void bind_sim(nb::module_& m) {
           [](const Py& s) { return give(std::vector<std::uint32_t>(s.read().failed_flows)); },
           nb::rv_policy::move)
       .def("audit", [](const Py& s) { s.read().audit(); })
-      .def_prop_ro("now_s", [](const Py& s) { return s.read().now() / 1e12; })
+      .def_prop_ro("now_s", [](const Py& s) { return pkt::to_seconds(s.read().now()); })
       .def_prop_ro("events", [](const Py& s) { return s.read().events(); })
       .def_prop_ro(
           "link_bytes",

@@ -55,8 +55,6 @@ class Table {
   nb::dict columns_;
 };
 
-double seconds(Ps time) { return static_cast<double>(time) * 1e-12; }
-
 U32 cell_at_head(const Sim& s, U32 link) {
   const U32 sw = s.ports[link].head_switch;
   return sw == kNone ? 0 : s.config_of(sw).cell_bytes;
@@ -72,7 +70,7 @@ nb::tuple names(const char* const* first, std::size_t n) {
 nb::dict read_port_samples(const Sim& s) {
   const auto& r = s.record.port_samples;
   return Table(r.size())
-      .add<double>("time_s", [&](auto i) { return seconds(r[i].time_ps); })
+      .add<double>("time_s", [&](auto i) { return to_seconds(r[i].time_ps); })
       .add<U32>("link", [&](auto i) { return r[i].link; })
       .add<U32>("queue_bytes", [&](auto i) { return r[i].queue_bytes; })
       .add<U32>("group_bytes", [&](auto i) { return r[i].group_bytes; })
@@ -88,7 +86,7 @@ nb::dict read_port_samples(const Sim& s) {
 nb::dict read_flow_samples(const Sim& s) {
   const auto& r = s.record.flow_samples;
   return Table(r.size())
-      .add<double>("time_s", [&](auto i) { return seconds(r[i].time_ps); })
+      .add<double>("time_s", [&](auto i) { return to_seconds(r[i].time_ps); })
       .add<U32>("flow", [&](auto i) { return r[i].flow; })
       .add<double>("rate_Bps", [&](auto i) { return r[i].rate_Bps; })
       .add<double>("window_bytes", [&](auto i) { return r[i].window_bytes; })
@@ -107,8 +105,8 @@ nb::dict read_pauses(const Sim& s) {
         r.push_back({s.record.ports[l].paused_since[q], s.now(), l, static_cast<U8>(q)});
   const std::size_t over = s.record.pauses.size();
   return Table(r.size())
-      .add<double>("from_s", [&](auto i) { return seconds(r[i].from_ps); })
-      .add<double>("until_s", [&](auto i) { return seconds(r[i].until_ps); })
+      .add<double>("from_s", [&](auto i) { return to_seconds(r[i].from_ps); })
+      .add<double>("until_s", [&](auto i) { return to_seconds(r[i].until_ps); })
       .add<U32>("link", [&](auto i) { return r[i].link; })
       .add<U8>("priority", [&](auto i) { return r[i].priority; })
       .add<U8>("in_force", [&](auto i) { return i >= over; })
@@ -118,7 +116,7 @@ nb::dict read_pauses(const Sim& s) {
 nb::dict read_trace(const Sim& s) {
   const auto& r = s.record.trace;
   return Table(r.size())
-      .add<double>("time_s", [&](auto i) { return seconds(r[i].time_ps); })
+      .add<double>("time_s", [&](auto i) { return to_seconds(r[i].time_ps); })
       .add<U8>("kind", [&](auto i) { return r[i].kind; })
       .add<U8>("priority", [&](auto i) { return r[i].priority; })
       .add<U32>("link", [&](auto i) { return r[i].link; })
@@ -153,9 +151,9 @@ nb::dict read_pause_counters(const Sim& s) {
       .add<U32>("resumes_sent", column(&PortCounters::resumes_sent))
       .add<U32>("pauses_felt", column(&PortCounters::pauses_felt))
       .add<double>("paused_s",
-                   [&](auto i) { return seconds(s.paused_ps(static_cast<U32>(i % n), static_cast<int>(i / n))); })
+                   [&](auto i) { return to_seconds(s.paused_ps(static_cast<U32>(i % n), static_cast<int>(i / n))); })
       .add<double>("credit_wait_s",
-                   [&](auto i) { return seconds(s.wait_ps(static_cast<U32>(i % n), static_cast<int>(i / n))); })
+                   [&](auto i) { return to_seconds(s.wait_ps(static_cast<U32>(i % n), static_cast<int>(i / n))); })
       .add<U32>("storms", column(&PortCounters::storms))
       .add<U32>("restores", column(&PortCounters::restores))
       .columns();

@@ -53,7 +53,6 @@ bool Sim::loop(Ps until, std::int64_t max_events, flow::Interrupt& interrupt) {
       case Ev::sample: sample(); break;
       case Ev::rnr: on_rnr_timer(e.arg); break;
       case Ev::grant: on_grant_due(e.arg); break;
-      case Ev::post: post(e.arg); break;
       case Ev::local: on_local(e.arg); break;
       case Ev::sent: on_sent(e.arg); break;
       case Ev::progress:

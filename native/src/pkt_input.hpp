@@ -25,7 +25,7 @@ struct FlowInput {
   std::vector<std::uint64_t> message_bytes;       // payload of one chunk's share
   std::vector<std::uint32_t> payload_bytes, overhead_bytes;  // of a full packet
   std::vector<std::uint32_t> tx_pipe, rx_pipe;
-  std::vector<Ps> tx_latency_ps, rx_latency_ps;   // between memory and NIC
+  std::vector<Ps> rx_latency_ps;                  // between memory and NIC, of both ends
   std::vector<double> line_rate_Bps, base_rtt_ps;
   std::vector<std::uint8_t> choice;
   std::vector<std::uint32_t> source_nic, target_nic, table;  // where paths are chosen on the way

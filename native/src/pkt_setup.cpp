@@ -89,7 +89,6 @@ std::uint32_t Sim::add_nic_config(const NicConfig& c) {
 
 std::uint32_t Sim::add_pipe(const Pipe& p) {
   pipes.push_back(p);
-  held_.emplace_back();
   return static_cast<std::uint32_t>(pipes.size() - 1);
 }
 

@@ -55,7 +55,6 @@ enum class Ev : std::uint8_t {
   rnr,       // arg flow: receiver-not-ready timer is over
   grant,     // arg receiving node: look for what may be granted
   progress,  // has anything moved lately?
-  post,      // arg flow: a message is at its adapter
   local,     // arg stream: a chunk that needs no link is there
   sent,      // arg flow: the last byte of a message has left
 };
@@ -356,7 +355,6 @@ class Sim {
   std::vector<std::uint32_t> chunks_posted_, chunks_sent_, chunks_delivered_;
   std::vector<std::uint8_t> chunk_pending_;
   std::vector<std::uint32_t> messages_sent_;  // by flow
-  std::vector<Ps> task_ready_;
   std::uint32_t tasks_left_ = 0;
 
   // Retries, by flow.
@@ -385,8 +383,6 @@ class Sim {
   std::vector<std::uint32_t> ties_;       // members that an adaptive switch finds equal
   std::vector<Spray> sprays_;             // by flow, where any chooses its path on the way
   std::vector<std::uint32_t> flaps_;      // by link: how often it went down; pauses sent before are void
-  std::uint64_t far_entropy_ = 0;
-  std::vector<std::vector<std::uint32_t>> held_;  // by pipe: flows with messages in a stuck one
   std::vector<std::uint32_t> node_out_ptr_, node_out_;  // links by source node
   std::uint32_t longest_bytes_ = 0;
   std::uint8_t priorities_used_ = 0;  // by any adapter: a bit each

@@ -59,11 +59,7 @@ void Sim::on_chunk(std::uint32_t stream) {
     return;
   }
   record.note(now_, Trace::message_posted, 0, kNone, first, k);
-  for (std::uint32_t f = first; f < last; ++f) {
-    const Ps latency = flows_.tx_latency_ps[f];
-    if (latency == 0) post(f);
-    else wheel_.push(now_ + latency, tag(Ev::post), f);
-  }
+  for (std::uint32_t f = first; f < last; ++f) post(f);
 }
 
 void Sim::on_local(std::uint32_t stream) {

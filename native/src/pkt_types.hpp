@@ -4,6 +4,7 @@
 // groups at the link's destination. Link 2k and 2k+1 are the two directions of one cable.
 #pragma once
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "pkt_cc_all.hpp"
@@ -11,6 +12,11 @@
 namespace railweave::pkt {
 
 using Ps = std::uint64_t;  // picoseconds since the start
+
+// In seconds; NaN for a time that has not come. Divides, as 10^-12 is no binary number.
+inline double to_seconds(Ps time) {
+  return time == kNever ? std::numeric_limits<double>::quiet_NaN() : static_cast<double>(time) / 1e12;
+}
 
 inline constexpr int kPriorities = 8;
 inline constexpr std::uint32_t kNone = 0xFFFFFFFFU;
@@ -127,7 +133,6 @@ struct SwitchConfig {
   std::uint8_t cut_through = 1;
   std::uint8_t trimming = 0;
   std::uint8_t credits = 0;            // InfiniBand: link-level credits instead of pauses
-  std::uint8_t adaptive_spare = 0;
   Ps watchdog_detect_ps = 0, watchdog_restore_ps = 0;  // 0: no watchdog
   std::uint8_t watchdog_forwards = 0;  // 1: sends on in spite of the pause; 0: drops
 };
@@ -150,7 +155,7 @@ struct NicConfig {
   std::uint32_t ack_every = 16;        // packets an acknowledgement stands for
   std::uint32_t reorder_packets = 0;   // selective repeat: how far overtaken counts as lost
   std::uint32_t reorder_window_packets = 4096;  // … and how far ahead of its turn it is kept
-  std::uint32_t ack_bytes = 86, cnp_bytes = 98, header_bytes = 82;
+  std::uint32_t ack_bytes = 86, cnp_bytes = 98;
   Ps cnp_interval_ps = 0;
   Ps timeout_ps = 0;                   // 0: no retry timer
   std::uint32_t retries = 7;

@@ -312,7 +312,6 @@ class PacketFlows:
     overhead_bytes: _U32
     tx_pipe: _U32
     rx_pipe: _U32
-    tx_latency_ps: _U64
     rx_latency_ps: _U64
     line_rate_Bps: _F64  # noqa: N815
     base_rtt_ps: _F64
@@ -405,7 +404,6 @@ class PacketNicConfig:
     """Selective repeat: how far ahead of its turn a packet is kept."""
     ack_bytes: int
     cnp_bytes: int
-    header_bytes: int
     cnp_interval_ps: int
     timeout_ps: int
     """0: no retry timer."""

@@ -116,7 +116,6 @@ class Net:
             "overhead_bytes": np.full(m, 82, u4),
             "tx_pipe": np.full(m, NONE, u4),
             "rx_pipe": np.full(m, NONE, u4),
-            "tx_latency_ps": np.zeros(m, u8),
             "rx_latency_ps": np.zeros(m, u8),
             "line_rate_Bps": rate[first] * 125.0,
             "base_rtt_ps": np.array([2 * self.delay_s * 1e12 * len(p) + 1e5 for p in paths]),

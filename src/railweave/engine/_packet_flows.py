@@ -226,7 +226,6 @@ def native_flows(
     )
     before, after, rtt = _latencies(fabric, table)
     # The sender's own way counts at the end, so that messages follow each other without a gap.
-    flows.tx_latency_ps = np.zeros(n, dtype=np.uint64)
     flows.rx_latency_ps = np.rint((before + after) * PS).astype(np.uint64)
     rate = fabric.usable_bps[first] / 8.0
     flows.line_rate_Bps = rate
@@ -413,7 +412,6 @@ def nic_config(kind: AdapterKind) -> PacketNicConfig:
     c.ack_every = mine.ack_every
     c.ack_bytes = max(84, frame.overhead_bytes + _AETH_BYTES)
     c.cnp_bytes = max(84, frame.overhead_bytes + _CNP_BYTES)
-    c.header_bytes = frame.overhead_bytes
     c.cnp_interval_ps = round(theirs.cnp_interval_s * PS)
     c.timeout_ps = round(mine.retry.timer_s * PS)
     c.retries = mine.retry.retries

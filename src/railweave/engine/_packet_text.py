@@ -1,22 +1,18 @@
-"""What a packet run says of itself: what it assumes, how its figures came about, how it ended."""
+"""What a packet run says of itself: what it assumes, and how it ended."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
-from railweave.engine.result import Explanation
 from railweave.findings import Finding, Severity
 from railweave.provenance import Assumption, Certainty
 
 if TYPE_CHECKING:
     from railweave.engine.packet import PacketRun
 
-__all__ = ["assumptions", "end_findings", "explanations"]
-
-F64 = npt.NDArray[np.float64]
+__all__ = ["assumptions", "end_findings"]
 
 _MODEL = (
     (
@@ -65,47 +61,6 @@ def assumptions(run: PacketRun) -> tuple[Assumption, ...]:
             Assumption("whole bytes", "messages are rounded up to whole bytes", Certainty.ASSUMED)
         )
     return tuple(found)
-
-
-def explanations(
-    run: PacketRun, makespan: float, link_bytes: F64, slowdown: F64
-) -> tuple[Explanation, ...]:
-    """Return the formula and inputs of the headline numbers."""
-    capacity = run.fabric.usable_bps / 8.0
-    busy = np.divide(link_bytes, capacity, out=np.zeros_like(capacity), where=capacity > 0)
-    top = int(np.argmax(busy)) if busy.size else 0
-    source = "packet by packet simulation"
-    out = [
-        Explanation(
-            "makespan",
-            makespan,
-            "s",
-            "end of the last task; never less than the busiest link's wire bytes / capacity",
-            {
-                "tasks": float(run.traffic.n_tasks),
-                "queue pairs": float(run.table.n_flows),
-                "events": float(run._sim.events),
-                "busiest link": float(top),
-                "busiest link bytes": float(link_bytes[top]) if busy.size else 0.0,
-                "busiest link time_s": float(busy[top]) if busy.size else 0.0,
-            },
-            source,
-        )
-    ]
-    known = slowdown[np.isfinite(slowdown)]
-    for percent in (50, 99):
-        if known.size:
-            out.append(
-                Explanation(
-                    f"slowdown p{percent}",
-                    float(np.percentile(known, percent)),
-                    "",
-                    "(stream end − task start) / time alone on its path",
-                    {"streams": float(known.size), "worst": float(known.max())},
-                    source,
-                )
-            )
-    return tuple(out)
 
 
 def end_findings(run: PacketRun) -> tuple[Finding, ...]:

@@ -8,7 +8,6 @@ speed − egress speed) / 8 bytes a second, so that it reaches a threshold of Q 
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -19,7 +18,8 @@ import numpy.typing as npt
 from railweave.engine._congest_record import Series, jain, read_series, spread
 from railweave.engine._congest_setup import Setup, headroom_bytes, set_up, wire_share
 from railweave.engine._congest_story import THROWN_AWAY, Moment, story
-from railweave.engine.packet import PacketResult, PacketRun
+from railweave.engine._drive import drive
+from railweave.engine.packet import FIRST_EVENTS, PacketResult, PacketRun
 from railweave.errors import InputError
 from railweave.findings import Finding, Severity
 from railweave.provenance import Assumption
@@ -52,7 +52,6 @@ _MOST_TIMES: Final = 20.0
 _LEAST_S: Final = 1e-3
 _SAMPLES: Final = 1000
 _TRACE: Final = 1_000_000
-_STEP_S: Final = 0.1
 _MOST_SENDERS: Final = 1024
 _REACTS_TO_MARKS: Final = ("dcqcn", "dctcp", "nscc", "ib-cc")
 
@@ -252,7 +251,13 @@ def simulate_congest(
     until = (
         case.duration_s if case.size_bytes is None else max(_MOST_TIMES * case.ideal_s, _LEAST_S)
     )
-    _advance(run, until, progress)
+    drive(
+        run,
+        until,
+        progress,
+        step=FIRST_EVENTS,
+        fraction=lambda: min(1.0, max(run.fraction, run.now_s / until)),
+    )
     result = run.result()
     return _outcome(case, setup, result, min(run.now_s, until))
 
@@ -260,21 +265,6 @@ def simulate_congest(
 def measure(case: CongestCase) -> CongestMetrics:
     """Simulate a case and return its numbers alone (a function for executors)."""
     return simulate_congest(case).metrics
-
-
-def _advance(run: PacketRun, until_s: float, progress: Callable[[float], None] | None) -> None:
-    if progress is None:
-        run.advance(until_s)
-        return
-    step = 1 << 14
-    while not run.finished:
-        began, before = time.monotonic(), run.events
-        run.advance(until_s, step)
-        progress(min(1.0, max(run.fraction, run.now_s / until_s)))
-        if run.events - before < step:  # until_s is reached, to the picosecond
-            break
-        spent = time.monotonic() - began
-        step = min(1 << 24, step * 2) if spent < _STEP_S else max(1 << 12, step // 2)
 
 
 # ---------------------------------------------------------------- from the record

@@ -10,6 +10,7 @@ the command line's form, which ``str(fault)`` gives back.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Literal
 
@@ -63,7 +64,7 @@ def time_text(seconds: float) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fault:
+class Fault(ABC):
     """Something wrong from ``at_s`` to ``until_s``, in seconds of simulated time.
 
     ``until_s`` of None is for good; ``at_s`` of 0 is since before the run: routes, where a link
@@ -92,9 +93,9 @@ class Fault:
         """Return the times between which it is in force."""
         return ((self.at_s, math.inf if self.until_s is None else self.until_s),)
 
+    @abstractmethod
     def _what(self) -> str:
         """Say what happens, without the times."""
-        raise NotImplementedError
 
     def __str__(self) -> str:
         at = f" at {time_text(self.at_s)}" if self.at_s else ""

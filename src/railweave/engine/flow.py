@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
 
 from railweave._native import FlowSim
+from railweave.engine._drive import drive
+from railweave.engine._explain import explain_run
 from railweave.engine._flow_input import (
     FlowInput,
     prepare,
@@ -17,7 +18,7 @@ from railweave.engine._flow_input import (
     slowdowns,
     unroutable_findings,
 )
-from railweave.engine.result import Explanation, Result
+from railweave.engine.result import Result
 from railweave.errors import EngineError
 from railweave.fabric import Fabric
 from railweave.fabric.routing import Routing, RoutingSet
@@ -30,8 +31,6 @@ F64 = npt.NDArray[np.float64]
 
 #: messages up to which coupled tasks that share links are simulated one by one: about 1 s
 EXACT_MESSAGES = 1_200_000
-
-_STEP_S = 0.1
 
 
 class FlowRun:
@@ -110,6 +109,11 @@ class FlowRun:
         return self._finished
 
     @property
+    def events(self) -> int:
+        """Task starts and flow completions so far."""
+        return int(self._sim.events)
+
+    @property
     def fraction(self) -> float:
         """Part of all bytes delivered so far, 0 to 1."""
         total = float(self._sim.bytes_total)
@@ -181,20 +185,7 @@ def simulate_flow(
         allow_unroutable=allow_unroutable,
         exact_messages=exact_messages,
     )
-    if progress is None:
-        run.advance(until_s)
-        return run.result()
-    step = 256
-    while not run.finished and run.now_s < until_s:
-        began = time.monotonic()
-        before = run.now_s
-        events = run._sim.events
-        run.advance(until_s, step)
-        progress(run.fraction)
-        if run._sim.events == events and run.now_s == before:
-            break
-        spent = time.monotonic() - began
-        step = min(1 << 20, step * 2) if spent < _STEP_S else max(16, step // 2)
+    drive(run, until_s, progress, step=256)
     return run.result()
 
 
@@ -238,7 +229,18 @@ def _gather(run: FlowRun) -> Result:
         events=int(sim.events),
         unroutable_streams=int(given.unroutable.sum()),
         assumptions=_assumptions(run),
-        explanations=_explanations(run, makespan, link_bytes, slowdown),
+        explanations=explain_run(
+            makespan,
+            link_bytes,
+            given.capacity_Bps,
+            slowdown,
+            counts={
+                "tasks": float(traffic.n_tasks),
+                "flows": float(given.paths.n_flows),
+                "events": float(sim.events),
+            },
+            source="max-min fair flow simulation (progressive filling, event by event)",
+        ),
         findings=unroutable_findings(run.fabric, traffic, given),
         paths=given.paths,
         finished=run.finished,
@@ -311,45 +313,3 @@ def _assumptions(run: FlowRun) -> tuple[Assumption, ...]:
             )
         )
     return tuple(Assumption(subject, text, Certainty.ASSUMED) for subject, text in lines)
-
-
-def _explanations(
-    run: FlowRun, makespan: float, link_bytes: F64, slowdown: F64
-) -> tuple[Explanation, ...]:
-    capacity = run.input.capacity_Bps
-    busy = np.divide(link_bytes, capacity, out=np.zeros_like(capacity), where=capacity > 0)
-    top = int(np.argmax(busy)) if busy.size else 0
-    source = "max-min fair flow simulation (progressive filling, event by event)"
-    out = [
-        Explanation(
-            "makespan",
-            makespan,
-            "s",
-            "end of the last task; never less than the busiest link's wire bytes / capacity",
-            {
-                "tasks": float(run.traffic.n_tasks),
-                "flows": float(run.input.paths.n_flows),
-                "events": float(run._sim.events),
-                "busiest link": float(top),
-                "busiest link bytes": float(link_bytes[top]) if busy.size else 0.0,
-                "busiest link capacity_Bps": float(capacity[top]) if busy.size else 0.0,
-                "busiest link time_s": float(busy[top]) if busy.size else 0.0,
-            },
-            source,
-        )
-    ]
-    known = slowdown[np.isfinite(slowdown)]
-    for percent in (50, 99):
-        if known.size:
-            out.append(
-                Explanation(
-                    f"slowdown p{percent}",
-                    float(np.percentile(known, percent)),
-                    "",
-                    "(stream end − task start) / time alone on its path; for coupled streams "
-                    "(task end − start) / time of its slowest stream alone",
-                    {"streams": float(known.size), "worst": float(known.max())},
-                    source,
-                )
-            )
-    return tuple(out)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -12,11 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from railweave._native import PacketFlows, PacketOptions, PacketSim
+from railweave.engine._drive import drive
+from railweave.engine._explain import explain_run
 from railweave.engine._flow_input import row_reduce, slowdowns, unroutable_findings
 from railweave.engine._packet_faults import FaultInput, plan_faults
 from railweave.engine._packet_flows import FlowTable, hub_nodes, native_flows, native_tasks, route
 from railweave.engine._packet_links import PS, Ports, make_links, switch_configs
-from railweave.engine._packet_text import assumptions, end_findings, explanations
+from railweave.engine._packet_text import assumptions, end_findings
 from railweave.engine.packet_settings import PacketSettings, default_settings
 from railweave.engine.result import Result
 from railweave.errors import EngineError
@@ -35,7 +36,8 @@ __all__ = ["End", "PacketResult", "PacketRun", "simulate_packet"]
 
 F64 = npt.NDArray[np.float64]
 
-_STEP_S = 0.1
+#: events after which progress is first reported
+FIRST_EVENTS = 1 << 14
 
 
 class End:
@@ -233,18 +235,7 @@ def simulate_packet(
     run = PacketRun(
         fabric, traffic, routing, settings, seed=seed, allow_unroutable=allow_unroutable
     )
-    if progress is None:
-        run.advance(until_s)
-        return run.result()
-    step = 1 << 14
-    while not run.finished:
-        began, before = time.monotonic(), run.events
-        run.advance(until_s, step)
-        progress(run.fraction)
-        if run.events - before < step:  # until_s is reached, to the picosecond
-            break
-        spent = time.monotonic() - began
-        step = min(1 << 24, step * 2) if spent < _STEP_S else max(1 << 12, step // 2)
+    drive(run, until_s, progress, step=FIRST_EVENTS)
     return run.result()
 
 
@@ -292,7 +283,18 @@ def _gather(run: PacketRun) -> PacketResult:
         events=int(sim.events),
         unroutable_streams=int(given.unroutable.sum()),
         assumptions=assumptions(run),
-        explanations=explanations(run, makespan, link_bytes, slowdown),
+        explanations=explain_run(
+            makespan,
+            link_bytes,
+            run.fabric.usable_bps / 8.0,
+            slowdown,
+            counts={
+                "tasks": float(traffic.n_tasks),
+                "queue pairs": float(table.n_flows),
+                "events": float(sim.events),
+            },
+            source="packet by packet simulation",
+        ),
         findings=(
             *unroutable_findings(run.fabric, traffic, given),
             *run.fault_findings,
