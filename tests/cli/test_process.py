@@ -18,6 +18,7 @@ COMMAND = [sys.executable, "-c", "from railweave.cli import main; main()"]
 #: runs the main job, and interrupts itself at the given step: deterministic, with real signals
 INTERRUPTED = """
 import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background shell ignores it
 from railweave.report import {module} as place
 real = place.{name}
 def stopped(*args, **options):
@@ -84,8 +85,12 @@ def test_interruption_among_the_renames_waits_for_their_end(tmp_path, monkeypatc
             stage.write_text("b.txt", "b")
             monkeypatch.setattr(Path, "replace", interrupted)
 
-    with pytest.raises(KeyboardInterrupt):
-        write_both()
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            write_both()
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert renamed == ["a.txt", "b.txt"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.txt", "b.txt"]
 
