@@ -14,7 +14,7 @@ Sim::Flight Sim::in_flight() const {
     ((p.flags & kReply) ? f.reply_bytes : f.data_bytes) += p.size;
   };
   for (const Queue& q : queues)
-    for (std::uint32_t i = 0, id = q.head; i < q.packets; ++i, id = pool_.next(id)) add(pool_[id]);
+    fifo_.each(q, [&](std::uint32_t id) { add(pool_[id]); });
   wheel_.each([&](const Event& e) {
     if (static_cast<Ev>(e.tag & 0xFF) == Ev::arrive) add(pool_[e.arg]);
   });
@@ -55,10 +55,10 @@ void Sim::audit_queues() const {
     const Queue& q = queues[i];
     const Port& p = ports[i % n_links_];
     std::uint64_t bytes = 0, cells = 0;
-    for (std::uint32_t k = 0, id = q.head; k < q.packets; ++k, id = pool_.next(id)) {
+    fifo_.each(q, [&](std::uint32_t id) {
       bytes += pool_[id].size;
       cells += pool_[id].cells;
-    }
+    });
     if (bytes != q.bytes) astray("bytes of queue", i, bytes, q.bytes);
     if (p.source_switch != kNone && cells != q.cells) astray("cells of queue", i, cells, q.cells);
     const bool waits = q.packets != 0 || ring_head_[i] != kNone;
@@ -72,8 +72,9 @@ void Sim::audit_buffers() const {
   std::vector<std::uint64_t> cells(groups.size(), 0);
   for (std::size_t i = 0; i < queues.size(); ++i) {
     if (ports[i % n_links_].source_switch == kNone) continue;
-    for (std::uint32_t k = 0, id = queues[i].head; k < queues[i].packets; ++k, id = pool_.next(id))
+    fifo_.each(queues[i], [&](std::uint32_t id) {
       cells[at(pool_[id].in_link, pool_[id].local)] += pool_[id].cells;
+    });
   }
   std::vector<std::uint64_t> shared(switches.size(), 0), headroom(switches.size(), 0);
   for (std::size_t i = 0; i < groups.size(); ++i) {
@@ -99,8 +100,9 @@ void Sim::audit_credits() const {
   std::vector<std::uint64_t> used(groups.size(), 0);
   for (std::size_t i = 0; i < queues.size(); ++i) {
     if (ports[i % n_links_].source_switch == kNone) continue;
-    for (std::uint32_t k = 0, id = queues[i].head; k < queues[i].packets; ++k, id = pool_.next(id))
+    fifo_.each(queues[i], [&](std::uint32_t id) {
       used[at(pool_[id].in_link, pool_[id].priority)] += pool_[id].size;
+    });
   }
   wheel_.each([&](const Event& e) {
     if (static_cast<Ev>(e.tag & 0xFF) != Ev::arrive) return;

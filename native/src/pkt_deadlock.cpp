@@ -19,11 +19,11 @@ bool Sim::find_cycle() {
   for (std::uint32_t m = 0; m < queues.size(); ++m) {
     const Queue& q = queues[m];
     if (ports[m % n_links_].source_switch == kNone || !blocked(m)) continue;
-    for (std::uint32_t i = 0, id = q.head; i < q.packets; ++i, id = pool_.next(id)) {
+    fifo_.each(q, [&](std::uint32_t id) {
       const Packet& k = pool_[id];
       const auto from = at(k.in_link, k.local);
       if (blocked(from) && (next[from].empty() || next[from].back() != m)) next[from].push_back(m);
-    }
+    });
   }
   enum : std::uint8_t { fresh, open, closed };
   std::vector<std::uint8_t> state(queues.size(), fresh);

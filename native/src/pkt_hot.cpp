@@ -17,7 +17,7 @@ bool Sim::loop(Ps until, std::int64_t max_events, flow::Interrupt& interrupt) {
       now_ = std::max(now_, until);
       return false;
     }
-    if (wheel_.turned()) warm();
+    warm();
     const Event e = *next;
     wheel_.pop();
     now_ = e.time_ps;
@@ -68,34 +68,35 @@ bool Sim::loop(Ps until, std::int64_t max_events, flow::Interrupt& interrupt) {
   return false;
 }
 
-// Fetches into the caches what the events to come will touch. Of the next batch: packets, ports, the
-// queues that ports will send from. Of this one, for which these are there by now: what lies behind
-// them, that is the queues and groups that packets join and the groups that they leave.
+// Fetches into the caches what the events to come will touch, in three steps, each of which follows
+// pointers that the step before has brought: packets, ports and queues; then what lies behind them,
+// that is the queues and groups that packets join and the packets at the heads of queues; then the
+// groups that these leave.
 void Sim::warm() {
-  for (const Event& e : wheel_.coming()) {
-    const auto kind = static_cast<Ev>(e.tag & 0xFF);
-    if (kind == Ev::arrive) {
-      __builtin_prefetch(&pool_[e.arg]);
-      if (const std::uint32_t out = e.tag >> 8; out < n_links_) __builtin_prefetch(&ports[out]);
-    } else if (kind == Ev::transmit) {
-      __builtin_prefetch(&ports[e.arg]);
-      __builtin_prefetch(&queues[at(e.arg, static_cast<int>(e.tag >> 8))]);
-    }
-  }
-  for (const Event& e : wheel_.ready()) {
-    const auto kind = static_cast<Ev>(e.tag & 0xFF);
-    if (kind == Ev::arrive) warm_arrival(e);
-    else if (kind == Ev::transmit) {
-      const Queue& q = queues[at(e.arg, static_cast<int>(e.tag >> 8))];
-      if (q.packets == 0) continue;
-      const Packet& head = pool_[q.head];
-      __builtin_prefetch(&groups[at(head.in_link, head.local)]);
-      if (head.pos != kNone) __builtin_prefetch(&path_[head.pos]);
-    }
+  if (const Event* e = wheel_.ahead(kFirst)) warm_first(*e);
+  if (const Event* e = wheel_.ahead(kSecond)) warm_second(*e);
+  if (const Event* e = wheel_.ahead(kThird)) warm_third(*e);
+}
+
+void Sim::warm_first(const Event& e) const {
+  const auto kind = static_cast<Ev>(e.tag & 0xFF);
+  if (kind == Ev::arrive) {
+    __builtin_prefetch(&pool_[e.arg]);
+    if (const std::uint32_t out = e.tag >> 8; out < n_links_) __builtin_prefetch(&ports[out]);
+  } else if (kind == Ev::transmit) {
+    __builtin_prefetch(&ports[e.arg]);
+    __builtin_prefetch(&queues[at(e.arg, static_cast<int>(e.tag >> 8))]);
   }
 }
 
-void Sim::warm_arrival(const Event& e) {
+void Sim::warm_second(const Event& e) const {
+  const auto kind = static_cast<Ev>(e.tag & 0xFF);
+  if (kind == Ev::transmit) {
+    const Queue& q = queues[at(e.arg, static_cast<int>(e.tag >> 8))];
+    if (q.packets != 0) __builtin_prefetch(&pool_[q.head]);
+    return;
+  }
+  if (kind != Ev::arrive) return;
   const Packet& p = pool_[e.arg];
   const std::uint32_t out = e.tag >> 8;
   if (out == kDeliver) {
@@ -108,9 +109,17 @@ void Sim::warm_arrival(const Event& e) {
   if (p.pos != kNone) __builtin_prefetch(&path_[p.pos]);
   const Port& o = ports[out];
   if (o.nonempty == 0 && o.busy_ps <= e.time_ps) return;
-  const Queue& q = queues[at(out, p.priority)];
-  __builtin_prefetch(&q);
+  __builtin_prefetch(&queues[at(out, p.priority)]);
   __builtin_prefetch(&groups[at(p.in_link, p.priority)]);
+}
+
+void Sim::warm_third(const Event& e) const {
+  if (static_cast<Ev>(e.tag & 0xFF) != Ev::transmit) return;
+  const Queue& q = queues[at(e.arg, static_cast<int>(e.tag >> 8))];
+  if (q.packets == 0) return;
+  const Packet& head = pool_[q.head];
+  __builtin_prefetch(&groups[at(head.in_link, head.local)]);
+  if (head.pos != kNone) __builtin_prefetch(&path_[head.pos]);
 }
 
 void Sim::arrive(std::uint32_t packet, std::uint32_t out) {
@@ -279,11 +288,7 @@ bool Sim::trim(Switch& sw, const SwitchConfig& c, std::uint32_t packet, std::uin
 void Sim::put_tail(std::uint32_t port, int priority, std::uint32_t packet) {
   Queue& q = queues[at(port, priority)];
   Packet& p = pool_[packet];
-  pool_.next(packet) = kNone;
-  if (q.packets == 0) q.head = packet;
-  else pool_.next(q.tail) = packet;
-  q.tail = packet;
-  ++q.packets;
+  fifo_.push(q, packet);
   q.bytes += p.size;
   q.peak_bytes = std::max(q.peak_bytes, q.bytes);
   ports[port].nonempty |= static_cast<std::uint8_t>(1U << priority);
@@ -291,10 +296,8 @@ void Sim::put_tail(std::uint32_t port, int priority, std::uint32_t packet) {
 
 std::uint32_t Sim::take_head(std::uint32_t port, int priority) {
   Queue& q = queues[at(port, priority)];
-  const std::uint32_t packet = q.head;
+  const std::uint32_t packet = fifo_.pop(q);
   const Packet& p = pool_[packet];
-  q.head = pool_.next(packet);
-  --q.packets;
   q.bytes -= p.size;
   if (q.packets != 0) __builtin_prefetch(&pool_[q.head]);
   Port& o = ports[port];

@@ -9,41 +9,29 @@
 
 namespace railweave::pkt {
 
-// Packets, in blocks whose addresses stay. The links between them (in a queue, or free) stand apart:
-// to append to a queue must not fetch the packet at its tail.
+// Packets, in blocks whose addresses stay; the free ones are on a stack.
 class Pool {
  public:
   Packet& operator[](std::uint32_t i) { return blocks_[i >> kBits][i & kMask]; }
   const Packet& operator[](std::uint32_t i) const { return blocks_[i >> kBits][i & kMask]; }
   std::uint32_t take() {
-    if (free_ == kNone) grow();
-    const std::uint32_t i = free_;
-    free_ = next_[i];
-    ++live_;
+    if (free_.empty()) grow();
+    const std::uint32_t i = free_.back();
+    free_.pop_back();
     return i;
   }
-  void give(std::uint32_t i) {
-    next_[i] = free_;
-    free_ = i;
-    --live_;
-  }
-  std::uint32_t& next(std::uint32_t i) { return next_[i]; }
-  std::uint32_t next(std::uint32_t i) const { return next_[i]; }
-  std::uint64_t live() const { return live_; }
+  void give(std::uint32_t i) { free_.push_back(i); }
+  std::uint64_t live() const { return (blocks_.size() << kBits) - free_.size(); }
 
  private:
   static constexpr std::uint32_t kBits = 15, kMask = (1U << kBits) - 1;  // 2 MiB a block
   void grow() {
     const auto base = static_cast<std::uint32_t>(blocks_.size() << kBits);
     blocks_.emplace_back(1U << kBits);
-    next_.resize(std::size_t{base} + kMask + 1);
-    for (std::uint32_t i = 0; i <= kMask; ++i) next_[base + i] = i == kMask ? kNone : base + i + 1;
-    free_ = base;
+    for (std::uint32_t i = kMask + 1; i-- > 0;) free_.push_back(base + i);
   }
   std::vector<Big<Packet>> blocks_;
-  Big<std::uint32_t> next_;
-  std::uint32_t free_ = kNone;
-  std::uint64_t live_ = 0;
+  Big<std::uint32_t> free_;
 };
 
 }  // namespace railweave::pkt

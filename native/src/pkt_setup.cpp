@@ -238,8 +238,7 @@ void Sim::set_faults(std::vector<Fault> faults, std::vector<Epoch> epochs) {
   check_faults();
 }
 
-// Slots of the event wheel so long that one to two dozen events fall into each: they are fetched
-// into the caches while the batch before them is worked on.
+// Slots of the event wheel so long that about a dozen events fall into each.
 void Sim::begin_run() {
   check_faults();  // again: settings may have been given after them
   begun_ = true;
@@ -248,6 +247,7 @@ void Sim::begin_run() {
   int shift = 15;  // 33 ns
   while (shift > 10 && hosts > (64 << (15 - shift))) --shift;
   wheel_ = Wheel(shift);
+  wheel_.look(kFirst);
   for (std::uint32_t v = 0; v < n_nodes_; ++v)
     if (node_switch_[v] != kNone) use_config(v);
   for (std::uint32_t i = 0; i < faults_.size(); ++i)

@@ -27,6 +27,7 @@
 #include "flow_interrupt.hpp"
 #include "pkt_input.hpp"
 #include "pkt_memory.hpp"
+#include "pkt_fifo.hpp"
 #include "pkt_pool.hpp"
 #include "pkt_record.hpp"
 #include "pkt_repeat.hpp"
@@ -129,7 +130,10 @@ class Sim {
   // pkt_hot.cpp
   bool loop(Ps until, std::int64_t max_events, flow::Interrupt& interrupt);
   void warm();
-  void warm_arrival(const Event& e);
+  void warm_first(const Event& e) const;
+  void warm_second(const Event& e) const;
+  void warm_third(const Event& e) const;
+  static constexpr std::size_t kFirst = 40, kSecond = 16, kThird = 6;  // events ahead
   static std::uint32_t likely_class(const Port& p);
   void arrive(std::uint32_t packet, std::uint32_t out);
   void queue_up(std::uint32_t packet, std::uint32_t out);
@@ -321,6 +325,7 @@ class Sim {
   LinkInput links_;
   Options options_;
   Pool pool_;
+  Fifo fifo_;
   Wheel wheel_;
   Ps now_ = 0;
   std::uint64_t events_ = 0;

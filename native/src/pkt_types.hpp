@@ -85,15 +85,16 @@ struct alignas(64) Port {
 static_assert(sizeof(Port) == 64);
 
 struct alignas(64) Queue {  // egress queue of a (port, priority)
-  std::uint32_t head, tail;
+  std::uint32_t head;       // the first packet
+  std::uint32_t from, to;   // where the ones behind it stand (Fifo)
   std::uint32_t bytes, packets, cells;
   std::int32_t deficit;
   std::uint32_t peak_bytes;
   std::uint32_t marked;     // packets given CE here
-  double average_bytes;     // where marking goes by an average
-  Ps average_ps;
   std::uint32_t dropped;    // packets refused
   std::uint32_t kmin_bytes, kmax_bytes;  // 0, 0: no marking
+  double average_bytes;     // where marking goes by an average
+  Ps average_ps;
 };
 static_assert(sizeof(Queue) == 64);
 

@@ -1,7 +1,8 @@
 // Event queue: a ring of short time slots, and a heap for what lies beyond the ring.
 //
 // Nearly all events of a packet simulation lie within a few microseconds, so each goes into the
-// slot of its time in constant time; a slot is sorted when it comes up, and holds few. Events of
+// slot of its time in constant time; a slot, which holds few, is sorted into the line of the next
+// events before they come up, so that one can look ahead and fetch what they will touch. Events of
 // one time come in the order in which they were scheduled, unless one waited in the heap: then the
 // order is another one, but always the same. Slots hold their events in chunks of one pool, as
 // neighbours in memory: no allocation for an event, and few cache lines to fetch.
@@ -11,6 +12,8 @@
 #include <cstdint>
 #include <queue>
 #include <vector>
+
+#include "pkt_memory.hpp"
 
 namespace railweave::pkt {
 
@@ -29,9 +32,7 @@ class Wheel {
   explicit Wheel(int shift = 9) : shift_(shift), slots_(kSlots), used_(kSlots / 64, 0) {}
 
   bool empty() const { return size() == 0; }
-  std::uint64_t size() const {
-    return ready_.size() - at_ + coming_.size() + waiting_ + far_.size();
-  }
+  std::uint64_t size() const { return line_.size() - at_ + waiting_ + far_.size(); }
 
   void push(std::uint64_t time, std::uint32_t tag, std::uint32_t arg) {
     place(time >> shift_, {time, arg, tag});
@@ -39,24 +40,21 @@ class Wheel {
 
   // The next event, left in place; null if there is none. Valid until the next push.
   const Event* peek() {
-    if (at_ == ready_.size() && !refill()) return nullptr;
-    return &ready_[at_];
+    if (at_ + look_ >= line_.size()) top_up();
+    return at_ == line_.size() ? nullptr : &line_[at_];
   }
   void pop() { ++at_; }
 
-  // True once after a new batch has come up: time to fetch what it and the next one will touch.
-  bool turned() {
-    const bool yes = turned_;
-    turned_ = false;
-    return yes;
+  // The event that comes so many places after the next one, as things stand; null where the line is
+  // shorter.
+  const Event* ahead(std::size_t places) const {
+    return at_ + places < line_.size() ? &line_[at_ + places] : nullptr;
   }
-  const std::vector<Event>& ready() const { return ready_; }
-  const std::vector<Event>& coming() const { return coming_; }
+  void look(std::size_t places) { look_ = places; }  // how many places ahead one wants to see
 
   template <class F>
   void each(F&& visit) const {  // all pending events, in no particular order
-    for (std::size_t i = at_; i < ready_.size(); ++i) visit(ready_[i]);
-    for (const Event& e : coming_) visit(e);
+    for (std::size_t i = at_; i < line_.size(); ++i) visit(line_[i]);
     for (const Slot& slot : slots_) {
       std::uint32_t count = slot.count;
       for (std::uint32_t c = slot.chunk; c != kNil; c = chunks_[c].next, count = kInChunk)
@@ -104,17 +102,16 @@ class Wheel {
   }
 
   void place(std::uint64_t slot, const Event& e) {
-    if (slot <= slot_) insert(ready_, at_, e);
-    else if (slot <= next_slot_) insert(coming_, 0, e);
+    if (slot <= slot_) insert(e);
     else if (slot < slot_ + kSlots) push_slot(slot & (kSlots - 1), e);
     else far_.push({e, far_count_++});
   }
 
-  static void insert(std::vector<Event>& batch, std::size_t first, const Event& e) {
-    batch.push_back(e);
-    std::size_t i = batch.size() - 1;
-    for (; i > first && batch[i - 1].time_ps > e.time_ps; --i) batch[i] = batch[i - 1];
-    batch[i] = e;
+  void insert(const Event& e) {
+    line_.push_back(e);
+    std::size_t i = line_.size() - 1;
+    for (; i > at_ && line_[i - 1].time_ps > e.time_ps; --i) line_[i] = line_[i - 1];
+    line_[i] = e;
   }
 
   std::uint64_t next_used(std::uint64_t from) const {  // the first used slot after this one
@@ -139,35 +136,31 @@ class Wheel {
     }
   }
 
-  // The batch that was coming is up now; the next one is sorted out.
-  bool refill() {
-    if (++batches_ == kBatchesATuning) tune();
-    if (at_ < ready_.size()) {  // tuning has put events there
-      turned_ = true;
-      return true;
-    }
-    do {
-      ready_.clear();
+  // Sorts further slots into the line until it is as long as one wants to see, or until the next
+  // used slot is far off: what is pushed before the line's end has to be sorted into it.
+  void top_up() {
+    if (at_ > kBehind) {
+      line_.erase(line_.begin(), line_.begin() + static_cast<std::ptrdiff_t>(at_));
       at_ = 0;
-      if (!coming_.empty()) {
-        ready_.swap(coming_);
-        slot_ = next_slot_;
-      } else if (waiting_ == 0) {
-        if (far_.empty()) return false;
-        slot_ = next_slot_ = (far_.top().event.time_ps >> shift_) - 1;
+    }
+    while (at_ + look_ >= line_.size()) {
+      if (waiting_ == 0) {
+        if (at_ != line_.size() || far_.empty()) return;
+        slot_ = (far_.top().event.time_ps >> shift_) - 1;
+        pull_far();
+        continue;
       }
+      const std::uint64_t next = next_used(slot_);
+      if (at_ != line_.size() && next - slot_ > kNear) return;
+      slot_ = next;
+      take(slot_ & (kSlots - 1));
       pull_far();
-      if (waiting_ != 0) {
-        next_slot_ = next_used(slot_);
-        take(next_slot_ & (kSlots - 1));
-      }
-    } while (ready_.empty());
-    turned_ = true;
-    return true;
+      if (++batches_ == kBatchesATuning) tune();
+    }
   }
 
-  // Slots so long that one to two dozen events fall into each: fewer leave no time to fetch what they
-  // will touch, more take long to sort and push each other out of the caches.
+  // Slots so long that about a dozen events fall into each: fewer make the search for the next slot
+  // long, more take long to sort.
   void tune() {
     const std::uint64_t mean = taken_ / batches_;
     batches_ = taken_ = 0;
@@ -178,22 +171,16 @@ class Wheel {
   }
 
   void rebuild(int shift) {
-    std::vector<Event> all(ready_.begin() + static_cast<std::ptrdiff_t>(at_), ready_.end());
-    const std::uint64_t now = ready_.empty() ? 0 : ready_[at_ == 0 ? 0 : at_ - 1].time_ps;
-    all.insert(all.end(), coming_.begin(), coming_.end());
-    coming_.clear();
-    for (std::uint64_t slot = next_slot_ + 1; waiting_ != 0; ++slot) {  // in the order of time
-      take(slot & (kSlots - 1));
-      all.insert(all.end(), coming_.begin(), coming_.end());
-      coming_.clear();
-    }
-    for (; !far_.empty(); far_.pop()) all.push_back(far_.top().event);
+    const std::size_t kept = line_.size();
+    for (std::uint64_t slot = slot_ + 1; waiting_ != 0; ++slot) take(slot & (kSlots - 1));
+    for (; !far_.empty(); far_.pop()) line_.push_back(far_.top().event);  // in the order of time
+    const std::vector<Event> rest(line_.begin() + static_cast<std::ptrdiff_t>(kept), line_.end());
+    line_.resize(kept);
     taken_ = 0;
-    ready_.clear();
-    at_ = 0;
+    slot_ = ((slot_ + 1) << shift_) - 1;  // the last moment that the line covers
     shift_ = shift;
-    slot_ = next_slot_ = now >> shift;
-    for (const Event& e : all) place(e.time_ps >> shift_, e);
+    slot_ >>= shift;
+    for (const Event& e : rest) place(e.time_ps >> shift_, e);
   }
 
   void take(std::uint64_t index) {
@@ -202,45 +189,47 @@ class Wheel {
     used_[index >> 6] &= ~(1ULL << (index & 63));
     order_.clear();
     for (std::uint32_t c = slot.chunk; c != kNil; c = chunks_[c].next) order_.push_back(c);
+    const std::size_t first = line_.size();
     for (std::size_t i = order_.size(); i-- > 0;) {  // the oldest chunk is the last of the chain
       Chunk& chunk = chunks_[order_[i]];
       const std::uint32_t count = i == 0 ? slot.count : kInChunk;
-      for (std::uint32_t k = 0; k < count; ++k) coming_.push_back(chunk.event[k]);
+      line_.insert(line_.end(), chunk.event, chunk.event + count);
       chunk.next = free_;
       free_ = order_[i];
     }
-    waiting_ -= coming_.size();
-    taken_ += coming_.size();
+    const std::size_t count = line_.size() - first;
+    waiting_ -= count;
+    taken_ += count;
     if (waiting_ != 0)
       if (const Slot& after = slots_[next_used(index) & (kSlots - 1)]; after.chunk != kNil) {
         __builtin_prefetch(&chunks_[after.chunk]);
         __builtin_prefetch(reinterpret_cast<const char*>(&chunks_[after.chunk]) + 64);
       }
-    if (coming_.size() > 64) {
-      std::stable_sort(coming_.begin(), coming_.end(),
+    if (count > 64) {
+      std::stable_sort(line_.begin() + static_cast<std::ptrdiff_t>(first), line_.end(),
                        [](const Event& a, const Event& b) { return a.time_ps < b.time_ps; });
       return;
     }
-    for (std::size_t i = 1; i < coming_.size(); ++i) {
-      const Event e = coming_[i];
+    for (std::size_t i = first + 1; i < line_.size(); ++i) {
+      const Event e = line_[i];
       std::size_t k = i;
-      for (; k > 0 && coming_[k - 1].time_ps > e.time_ps; --k) coming_[k] = coming_[k - 1];
-      coming_[k] = e;
+      for (; k > first && line_[k - 1].time_ps > e.time_ps; --k) line_[k] = line_[k - 1];
+      line_[k] = e;
     }
   }
 
   int shift_;
-  std::uint64_t slot_ = 0;       // up to it all events are in ready_
-  std::uint64_t next_slot_ = 0;  // after that and up to it all are in coming_
-  std::uint64_t waiting_ = 0;    // events in slots
+  std::uint64_t slot_ = 0;     // up to it all events are in the line
+  std::uint64_t waiting_ = 0;  // events in slots
   static constexpr std::uint64_t kBatchesATuning = 1024;
+  static constexpr std::uint64_t kNear = 64;    // slots
+  static constexpr std::size_t kBehind = 4096;  // past events kept before they are cut off
   std::uint64_t batches_ = 0, taken_ = 0;
-  bool turned_ = false;
-  std::vector<Event> ready_, coming_;
-  std::size_t at_ = 0;
+  std::vector<Event> line_;  // sorted; the next one at at_
+  std::size_t at_ = 0, look_ = 0;
   std::vector<Slot> slots_;
   std::vector<std::uint64_t> used_;
-  std::vector<Chunk> chunks_;
+  Big<Chunk> chunks_;
   std::vector<std::uint32_t> order_;
   std::uint32_t free_ = kNil;
   std::priority_queue<Far> far_;
