@@ -43,9 +43,19 @@ def load(path: str | Path) -> LoadedDesign:
     return LoadedDesign(load_design(path))
 
 
-def parse(text: str, file: str = "<design>") -> LoadedDesign:
-    """Read a design from text; ``file`` is what errors call it. Raises DesignError."""
-    return LoadedDesign(parse_design(text, file))
+def parse(text: str, file: str = "<design>", *, files: bool = True) -> LoadedDesign:
+    """Read a design from text.
+
+    Args:
+        text: the YAML.
+        file: what errors call it.
+        files: whether it may name files, which are looked for in the working directory; a text
+            that comes from strangers may not.
+
+    Raises:
+        DesignError: every problem of the text, each at its line and column.
+    """
+    return LoadedDesign(parse_design(text, file, "." if files else None))
 
 
 def _silent(step: str, fraction: float) -> None:
@@ -267,8 +277,37 @@ class BuiltDesign:
         Raises:
             InputError: more ranks than GPUs, or an algorithm that cannot do the operation.
         """
-        from railweave.design.models import Job, PlacementName
         from railweave.report.outcomes import job_outcomes, simulate_workload
+
+        only = self.with_collective(
+            operation, size_bytes, ranks=ranks, algorithm=algorithm, placement=placement
+        )
+        routing = only.routing()
+        simulated = simulate_workload(
+            only.fabric,
+            only.workload(),
+            routing,
+            choice=self._choice(engine, None, 0.0, None),
+            progress=_silent,
+            span=(0.0, 1.0),
+        )
+        return job_outcomes(only.fabric, simulated, routing)[0]
+
+    def with_collective(
+        self,
+        operation: Collective,
+        size_bytes: int,
+        *,
+        ranks: int | None = None,
+        algorithm: Algorithm | None = None,
+        placement: PlacementName | None = None,
+    ) -> BuiltDesign:
+        """Return the same fabric with one collective in place of the design's own traffic.
+
+        The arguments are those of :meth:`collective`; what cannot be is refused when the workload
+        is asked for.
+        """
+        from railweave.design.models import Job, PlacementName
 
         job = Job(name="collective", collective=operation, algorithm=algorithm).model_copy(
             update={
@@ -280,17 +319,7 @@ class BuiltDesign:
         alone = self.design.model_copy(
             update={"jobs": (job,), "background": (), "storage_traffic": ()}
         )
-        only = replace(self, document=replace(self.document, design=alone))
-        routing = only.routing()
-        simulated = simulate_workload(
-            only.fabric,
-            only.workload(),
-            routing,
-            choice=self._choice(engine, None, 0.0, None),
-            progress=_silent,
-            span=(0.0, 1.0),
-        )
-        return job_outcomes(only.fabric, simulated, routing)[0]
+        return replace(self, document=replace(self.document, design=alone))
 
     def run(
         self,

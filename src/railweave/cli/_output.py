@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
@@ -40,20 +39,11 @@ def print_text(text: str, *, style: str = "") -> None:
     console().print(text, style=style or None, soft_wrap=not sys.stdout.isatty())
 
 
-def _finite(value: object) -> object:
-    """Replace NaN and infinities, which JSON cannot say, by null."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    return value
-
-
 def print_json(value: object) -> None:
     """Print one JSON document."""
-    text = json.dumps(_finite(value), indent=2, ensure_ascii=False, allow_nan=False)
+    from railweave.report.documents import finite
+
+    text = json.dumps(finite(value), indent=2, ensure_ascii=False, allow_nan=False)
     sys.stdout.write(text + "\n")
 
 

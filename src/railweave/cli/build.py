@@ -75,6 +75,7 @@ def register(app: typer.Typer) -> None:
         """
         from railweave.api import load
         from railweave.errors import InputError
+        from railweave.report.documents import build_json
 
         if draws is not None and not monte_carlo:
             raise InputError("--draws speaks of --monte-carlo K; give it too, or leave --draws out")
@@ -88,12 +89,7 @@ def register(app: typer.Typer) -> None:
         summary = failed.summary()
         draw = failed.monte_carlo(monte_carlo, draws or 100) if monte_carlo else None
         if json:
-            document = summary.to_json()
-            if what_if:
-                document["what_if"] = what_if.to_json()
-            if draw:
-                document["monte_carlo"] = draw.to_json()
-            print_json(document)
+            print_json(build_json(summary, what_if, draw))
             return
         _tell(summary, cables=cables)
         for text in (what_if, draw):

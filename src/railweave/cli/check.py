@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import typer
 
 from railweave.cli._options import DesignFile, Fail, Json, Strict
@@ -24,10 +22,11 @@ def register(app: typer.Typer) -> None:
         Example: railweave check examples/superpod-h100-4su.yaml --strict
         """
         from railweave.api import load
+        from railweave.report.documents import check_json
 
         findings = load(design).build().fail(fail or ()).check()
         if json:
-            print_json([dataclasses.asdict(finding) for finding in findings])
+            print_json(check_json(findings))
         else:
             print_findings(findings)
         raise typer.Exit(exit_code(findings, strict=strict))

@@ -5,27 +5,31 @@ from __future__ import annotations
 import os
 import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from railweave.cli._options import Json
 from railweave.cli._output import exit_code, print_findings, print_json, print_table, print_text
+from railweave.report.congest_options import (
+    ECN,
+    GRID_ECN,
+    GRID_PFC,
+    GRID_PROFILES,
+    PFC,
+    PROFILE,
+    Asked,
+    base_case,
+    with_thresholds,
+)
 
 if TYPE_CHECKING:
-    from railweave.engine.congest import CongestCase, CongestOutcome
+    from railweave.engine.congest import CongestOutcome
     from railweave.engine.congest_sweep import SweepPoint
-    from railweave.qos import EcnThresholds
 
 __all__ = ["register"]
 
 _WIDTH: Final = 80
-_ECN: Final = "40%"
-_PFC: Final = "80%"
-_PROFILE: Final = "dcqcn-firmware"
-_GRID_ECN: Final = "5%,20%,40%,60%"
-_GRID_PFC: Final = "20%,50%,80%"
-_GRID_PROFILES: Final = "dcqcn-firmware,dcqcn-paper,dcqcn-simulator"
 
 Senders = Annotated[int, typer.Option("--senders", help="How many, each with a port of its own.")]
 SenderSpeed = Annotated[str, typer.Option("--sender-speed", help="Of each sender's port.")]
@@ -36,7 +40,7 @@ Ecn = Annotated[
     typer.Option(
         "--ecn",
         help=f"Queue from which packets are marked: 40% of the buffer, 6.4MB, 5%..20% (Kmin to"
-        f" Kmax) or off; with --sweep several, by commas. Default {_ECN}; {_GRID_ECN} in a sweep.",
+        f" Kmax) or off; with --sweep several, by commas. Default {ECN}; {GRID_ECN} in a sweep.",
     ),
 ]
 Pmax = Annotated[
@@ -47,16 +51,16 @@ Pfc = Annotated[
     typer.Option(
         "--pfc",
         help=f"Queue at which senders are paused: 80% of the buffer, 12.8MB or off; with --sweep"
-        f" several. Default {_PFC}, or what headroom leaves; {_GRID_PFC} in a sweep.",
+        f" several. Default {PFC}, or what headroom leaves; {GRID_PFC} in a sweep.",
     ),
 ]
 Profile = Annotated[
     str | None,
     typer.Option(
         "--profile",
-        help=f"The senders' congestion control: none, {_GRID_PROFILES.replace(',', ', ')}, hpcc,"
+        help=f"The senders' congestion control: none, {GRID_PROFILES.replace(',', ', ')}, hpcc,"
         " timely, swift, dctcp, cubic, nscc, receiver-driven, ib-cc; with --sweep several."
-        f" Default {_PROFILE}; the three of DCQCN in a sweep.",
+        f" Default {PROFILE}; the three of DCQCN in a sweep.",
     ),
 ]
 Compare = Annotated[str | None, typer.Option("--compare", help="Another profile, shown beside it.")]
@@ -77,129 +81,6 @@ Workers = Annotated[
     typer.Option("--workers", min=1, help="Processes of a sweep. Default: one for each core."),
 ]
 Out = Annotated[Path | None, typer.Option("--out", help="Folder for the figure (HTML) and tables.")]
-
-
-class _Asked(NamedTuple):
-    """What the options ask for, thresholds in bytes.
-
-    ``lowered`` is the text of PFC's where headroom lowered them.
-    """
-
-    base: CongestCase
-    ecn: list[EcnThresholds | None]
-    pfc: list[int | None]
-    profiles: list[str]
-    lowered: str
-
-
-def _bytes(option: str, text: str, buffer_bytes: int) -> int:
-    """Read a size, or a part of the buffer.
-
-    Raises:
-        InputError: it is neither, or above the buffer.
-    """
-    from railweave.errors import InputError
-    from railweave.units import parse_bytes
-
-    text = text.strip()
-    allowed = f"allowed: 1% to 100% of the buffer, a size up to {buffer_bytes:,} B, or off"
-    if text.endswith("%"):
-        try:
-            size = float(text[:-1]) / 100 * buffer_bytes
-        except ValueError:
-            raise InputError(f"{option} {text}: not a number before %; {allowed}") from None
-    elif text[:1].isdigit() or text[:1] == ".":
-        size = float(parse_bytes(text))
-    else:
-        raise InputError(f"{option} {text}: neither a percentage nor a size; {allowed}")
-    if not 1 <= size <= buffer_bytes:
-        raise InputError(f"{option} {text}: out of range; {allowed}")
-    return round(size)
-
-
-def _marks(text: str, pmax: float, buffer_bytes: int) -> EcnThresholds | None:
-    from railweave.qos import EcnThresholds
-
-    if text.strip() == "off":
-        return None
-    low, _, high = text.partition("..")
-    kmin = _bytes("--ecn", low, buffer_bytes)
-    return EcnThresholds(kmin, _bytes("--ecn", high, buffer_bytes) if high else kmin, pmax)
-
-
-def _several(option: str, text: str, sweep: bool) -> list[str]:
-    """Split a list by commas; without a sweep there is one value.
-
-    Raises:
-        InputError: several values without a sweep, or none.
-    """
-    from railweave.errors import InputError
-
-    values = [value.strip() for value in text.split(",") if value.strip()]
-    if not values:
-        raise InputError(f"{option}: nothing is named; leave it out for the default")
-    if len(values) > 1 and not sweep:
-        raise InputError(f"{option} {text}: several values need --sweep; name one, or add --sweep")
-    return list(dict.fromkeys(values))
-
-
-def _base(  # noqa: PLR0917 - as many as the case has
-    senders: int,
-    speeds: tuple[str, str],
-    buffer: str,
-    size: str | None,
-    duration: str | None,
-    cable: str,
-    mtu: str,
-    seed: int,
-) -> CongestCase:
-    """Return the case without thresholds."""
-    from railweave.engine.congest import DEFAULT_DURATION_S, CongestCase
-    from railweave.errors import InputError
-    from railweave.units import parse_bps, parse_bytes, parse_metres, parse_seconds
-
-    if size is not None and duration is not None:
-        raise InputError("--size and --duration: a run ends by one of them; leave the other out")
-    return CongestCase(
-        senders=senders,
-        sender_bps=parse_bps(speeds[0]),
-        egress_bps=parse_bps(speeds[1]),
-        buffer_bytes=int(parse_bytes(buffer)),
-        ecn=None,
-        pfc_bytes=None,
-        profile="none",
-        size_bytes=None if size is None else parse_bytes(size),
-        duration_s=DEFAULT_DURATION_S if duration is None else parse_seconds(duration),
-        cable_m=parse_metres(cable),
-        mtu_bytes=int(parse_bytes(f"{mtu} B" if mtu.strip().isdigit() else mtu)),
-        seed=seed,
-    )
-
-
-def _thresholds(
-    base: CongestCase,
-    *,
-    ecn: str | None,
-    pmax: float,
-    pfc: str | None,
-    profile: str | None,
-    sweep: bool,
-) -> _Asked:
-    """Read the thresholds and profiles; a PFC threshold by default is what headroom allows."""
-    from railweave.engine.congest import most_pfc_bytes
-
-    buffer = base.buffer_bytes
-    marks = _several("--ecn", ecn or (_GRID_ECN if sweep else _ECN), sweep)
-    pauses = _several("--pfc", pfc or (_GRID_PFC if sweep else _PFC), sweep)
-    profiles = _several("--profile", profile or (_GRID_PROFILES if sweep else _PROFILE), sweep)
-    limits = [None if text == "off" else _bytes("--pfc", text, buffer) for text in pauses]
-    lowered = ""
-    if pfc is None:
-        most = most_pfc_bytes(base)
-        fitting = [min(limit, most) for limit in limits if limit is not None]
-        lowered = "" if fitting == limits else ",".join(pauses)
-        limits = list(dict.fromkeys(fitting))
-    return _Asked(base, [_marks(text, pmax, buffer) for text in marks], limits, profiles, lowered)
 
 
 # ---------------------------------------------------------------- what is printed
@@ -226,7 +107,7 @@ def _tell(outcomes: list[CongestOutcome]) -> None:
         print_findings(found)
 
 
-def _say_lowered(asked: _Asked) -> None:
+def _say_lowered(asked: Asked) -> None:
     from railweave.units import format_bytes
 
     limits = ", ".join(format_bytes(limit or 0) for limit in asked.pfc)
@@ -245,7 +126,7 @@ def _tell_sweep(points: tuple[SweepPoint, ...]) -> None:
             print_text(piece)
 
 
-def _run_sweep(asked: _Asked, workers: int | None, out: Path | None, json: bool) -> None:
+def _run_sweep(asked: Asked, workers: int | None, out: Path | None, json: bool) -> None:
     from railweave.cli._progress import progress
     from railweave.engine.congest_sweep import grid
     from railweave.report.congest import sweep_json, write_sweep
@@ -268,7 +149,7 @@ def _run_sweep(asked: _Asked, workers: int | None, out: Path | None, json: bool)
         print_text(f"Figure: {page}")
 
 
-def _run(asked: _Asked, compare: str | None, out: Path | None, json: bool) -> int:
+def _run(asked: Asked, compare: str | None, out: Path | None, json: bool) -> int:
     from dataclasses import replace
     from functools import partial
 
@@ -338,10 +219,10 @@ def register(app: typer.Typer) -> None:
             raise InputError("--workers speaks of a sweep; add --sweep or leave it out")
         if out is not None:
             require_folder(out)
-        base = _base(
+        base = base_case(
             senders, (sender_speed, egress_speed), buffer, size, duration, cable, mtu, seed
         )
-        asked = _thresholds(base, ecn=ecn, pmax=pmax, pfc=pfc, profile=profile, sweep=sweep)
+        asked = with_thresholds(base, ecn=ecn, pmax=pmax, pfc=pfc, profile=profile, sweep=sweep)
         if sweep:
             _run_sweep(asked, workers, out, json)
             return

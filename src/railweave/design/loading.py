@@ -7,14 +7,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from railweave.design.models import Design
+from railweave.design.models import Design, PlaneName
+from railweave.errors import DesignError
 from railweave.formats.validation import validate
 from railweave.formats.yaml_source import PathStep, YamlDocument, parse_yaml, read_yaml
 
 if TYPE_CHECKING:
     from railweave.catalog import Catalog
 
-__all__ = ["LoadedDesign", "load_design", "parse_design"]
+__all__ = ["LoadedDesign", "load_design", "named_files", "parse_design"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,24 +60,56 @@ def load_design(path: str | Path) -> LoadedDesign:
     return _check(read_yaml(path), path.parent)
 
 
-def parse_design(text: str, file: str = "<design>", folder: str | Path = ".") -> LoadedDesign:
+def parse_design(
+    text: str, file: str = "<design>", folder: str | Path | None = "."
+) -> LoadedDesign:
     """Validate and check the text of a design.
 
     Args:
         text: the YAML.
         file: the name its problems are reported under.
-        folder: where files named in the design are looked for.
+        folder: where files named in the design are looked for; None: the design is a stranger's
+            and may name none, so that no file is opened or even looked for.
 
     Raises:
         DesignError: as :func:`load_design`.
     """
-    return _check(parse_yaml(text, file), Path(folder))
+    document = parse_yaml(text, file)
+    return _check(document, None if folder is None else Path(folder))
 
 
-def _check(document: YamlDocument, folder: Path) -> LoadedDesign:
+def named_files(design: Design) -> tuple[tuple[tuple[PathStep, ...], str], ...]:
+    """Return every file that a design names: the field's path and the name."""
+    found: list[tuple[tuple[PathStep, ...], str]] = []
+    found += ((("catalog", number), name) for number, name in enumerate(design.catalog))
+    for plane in PlaneName:
+        spec = getattr(design.planes, plane.value)
+        if spec is not None:
+            named = (("graph",), spec.graph), (("routing", "table"), spec.routing.table)
+            found += ((("planes", plane.value, *rest), name) for rest, name in named if name)
+    return tuple(found)
+
+
+def _refuse_files(design: Design, document: YamlDocument) -> None:
+    problems = [
+        document.problem(
+            path,
+            "this names a file, and no file is opened for a design that comes as text",
+            allowed="a design that stands alone, without own catalog, graph and table files",
+        )
+        for path, _ in named_files(design)
+    ]
+    if problems:
+        raise DesignError(problems)
+
+
+def _check(document: YamlDocument, folder: Path | None) -> LoadedDesign:
     from railweave.design.semantics import check_design, load_catalog
 
     design = validate(Design, document)
+    if folder is None:
+        _refuse_files(design, document)
+        folder = Path()
     catalog = load_catalog(design, document, folder)
     loaded = LoadedDesign(design, catalog, document.file, folder, document)
     check_design(loaded)

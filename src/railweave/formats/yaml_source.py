@@ -7,9 +7,10 @@ follow YAML 1.2: ``yes`` and ``on`` are text, ``true`` and ``false`` are truth v
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -23,6 +24,7 @@ __all__ = [
     "MAX_BYTES",
     "MAX_DEPTH",
     "MAX_NODES",
+    "MAX_SCALAR",
     "PathStep",
     "YamlDocument",
     "format_path",
@@ -36,7 +38,12 @@ PathStep: TypeAlias = str | int
 MAX_BYTES: Final = 4 * 1024 * 1024
 MAX_DEPTH: Final = 64
 MAX_NODES: Final = 400_000
+#: Longest key or value, in characters.
+MAX_SCALAR: Final = 64 * 1024
 
+# Reading a tag takes time with the square of its length; none is allowed anyway.
+_LONG_TAG: Final = re.compile(r"(?:^|(?<=[\s,\[{(:\-]))!\S{256}", re.MULTILINE)
+_SHOWN: Final = 80
 _INTEGER: Final = re.compile(r"[-+]?[0-9]{1,100}")
 _OCTAL: Final = re.compile(r"0o[0-7]{1,100}")
 _HEX: Final = re.compile(r"0x[0-9a-fA-F]{1,100}")
@@ -61,11 +68,15 @@ class _Node:
 
 @dataclass(frozen=True, slots=True)
 class YamlDocument:
-    """One YAML file as plain data (``data``) with the positions of what is in it."""
+    """One YAML file as plain data (``data``) with the positions of what is in it.
+
+    ``sha256`` (hex) is of the file's bytes, or of the text in UTF-8.
+    """
 
     file: str
     data: Any
     _root: _Node = field(repr=False)
+    sha256: str = ""
 
     def position(self, path: Sequence[PathStep]) -> tuple[int, int]:
         """Return line and column, from 1, of the key at a path, or of its nearest parent."""
@@ -146,17 +157,26 @@ def read_yaml(path: Path) -> YamlDocument:
         line = before.count(b"\n") + 1
         column = error.start - (before.rfind(b"\n") + 1) + 1
         raise _error(name, "the file is not UTF-8 text", line, column) from None
-    return parse_yaml(text, name)
+    return replace(parse_yaml(text, name), sha256=hashlib.sha256(raw).hexdigest())
 
 
 def parse_yaml(text: str, file: str) -> YamlDocument:
     """Read YAML text; ``file`` is the name its problems are reported under.
 
     Raises:
-        DesignError: too large, too deep, duplicate keys, tabs or not sound YAML; with positions.
+        DesignError: too large, too deep, too long a value, duplicate keys, tabs or not sound YAML;
+            with positions.
     """
     if len(text) > MAX_BYTES:
         raise _error(file, "the text is too large", allowed=f"at most {MAX_BYTES // 2**20} MiB")
+    try:
+        digest = hashlib.sha256(text.encode()).hexdigest()
+    except UnicodeEncodeError as error:
+        line, column = _place(text, error.start)
+        raise _error(file, "half of a surrogate pair is no character", line, column) from None
+    if (tag := _LONG_TAG.search(text)) is not None:
+        line, column = _place(text, tag.start())
+        raise _error(file, f"tags such as '{tag.group()[:_SHOWN]}…' are not allowed", line, column)
     from ruamel.yaml import YAML
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
     from ruamel.yaml.reader import ReaderError
@@ -169,15 +189,19 @@ def parse_yaml(text: str, file: str) -> YamlDocument:
         raise _syntax_error(file, text, error) from None
     except ReaderError as error:
         position = error.position if isinstance(error.position, int) else 0
-        line = text.count("\n", 0, position) + 1
-        column = position - (text.rfind("\n", 0, position) + 1) + 1
+        line, column = _place(text, position)
         raise _error(file, "a control character is not allowed in YAML", line, column) from None
     except (YAMLError, ValueError) as error:
         raise _error(file, f"this is not sound YAML ({error})", 1, 1) from None
     if reader.problems:
         raise DesignError(reader.problems)
     root = reader.root or _Node(None, 1, 1)
-    return YamlDocument(file, root.value, root)
+    return YamlDocument(file, root.value, root, digest)
+
+
+def _place(text: str, position: int) -> tuple[int, int]:
+    """Return line and column, from 1, of a position in a text."""
+    return text.count("\n", 0, position) + 1, position - text.rfind("\n", 0, position)
 
 
 class _Reader:
@@ -203,9 +227,8 @@ class _Reader:
         elif isinstance(event, events.AliasEvent):
             node = self._anchors.get(event.anchor)
             if node is None:
-                raise self._error(
-                    f"alias '*{event.anchor}' has no '&{event.anchor}' above it", where
-                )
+                name = event.anchor[:_SHOWN]
+                raise self._error(f"alias '*{name}' has no '&{name}' above it", where)
             self._place(node, where, node.weight)
         elif isinstance(event, events.ScalarEvent):
             self._take_scalar(event, where)
@@ -227,6 +250,11 @@ class _Reader:
 
     def _take_scalar(self, event: ScalarEvent, where: tuple[int, int]) -> None:
         self._refuse_tag(event, where)
+        if len(event.value) > MAX_SCALAR:
+            raise self._error(
+                f"a text of {len(event.value):,} characters; at most {MAX_SCALAR:,} are allowed",
+                where,
+            )
         node = _Node(_scalar(event), *where)
         if event.anchor:
             self._anchors[event.anchor] = node
@@ -279,7 +307,7 @@ class _Reader:
     def _refuse_tag(self, event: Event, where: tuple[int, int]) -> None:
         tag = getattr(event, "ctag", None)
         if tag is not None and str(tag):
-            raise self._error(f"tags such as '{tag}' are not allowed", where)
+            raise self._error(f"tags such as '{str(tag)[:_SHOWN]}' are not allowed", where)
 
     def _error(self, message: str, where: tuple[int, int]) -> DesignError:
         return DesignError([*self.problems, Problem("", message, self.file, *where)])

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import railweave
@@ -39,7 +37,7 @@ if TYPE_CHECKING:
     from railweave.fabric import Fabric
     from railweave.fabric.summary import PlaneSummary
 
-__all__ = ["run_design"]
+__all__ = ["pod_name", "run_design"]
 
 #: what the field calls a pod of these topologies
 _POD_NAMES = {"rail-optimized": "SU", "multi-zone": "zone", "dual-plane-dual-tor": "segment"}
@@ -93,13 +91,13 @@ def run_design(
         design_file=built.document.file,
         design_yaml=resolved_yaml(built.document),
         stated=stated_tables(built.design),
-        design_sha256=_digest(built.document.file),
+        design_sha256=built.document.document.sha256,
         version=railweave.__version__,
         engine=choice.name,
         seed=built.design.seed if seed is None else seed,
         command=_command(built, choice, routing, seed),
         summary=summary,
-        topology=collapse(built.fabric, pod_name=_pod_name(summary.backend)),
+        topology=collapse(built.fabric, pod_name=pod_name(summary.backend)),
         findings=(*findings, *result.findings),
         jobs=job_outcomes(built.fabric, simulated, routes),
         completions=completions,
@@ -126,7 +124,7 @@ def run_design(
     )
 
 
-def _pod_name(plane: PlaneSummary) -> str:
+def pod_name(plane: PlaneSummary) -> str:
     """Return what the field calls a pod here; with three tiers a pod holds several units."""
     if len(plane.counts.switches) > 2 and plane.topology == "rail-optimized":
         return "pod"
@@ -150,12 +148,6 @@ def _encryption(built: BuiltDesign, routes: RoutingSet) -> tuple[Assumption, ...
             "hides from ECMP hashes are not modelled",
         ),
     )
-
-
-def _digest(file: str) -> str:
-    """Return the SHA-256 of the design file, empty where the design came from elsewhere."""
-    path = Path(file)
-    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
 
 
 def _command(

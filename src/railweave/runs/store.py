@@ -84,6 +84,14 @@ class ResultStore:
             raise InputError(f"{key!r} is not a result key; allowed: 64 hexadecimal digits")
         return self.root / key[:2] / key
 
+    def has(self, key: str) -> bool:
+        """Tell whether there is a result of this key, without reading it.
+
+        Raises:
+            InputError: no key.
+        """
+        return (self._place(key) / _DOCUMENT).is_file()
+
     def get(self, key: str) -> StoredResult | None:
         """Return the result of this key, or None."""
         place = self._place(key)
