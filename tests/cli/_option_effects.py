@@ -57,6 +57,11 @@ planes:
 jobs:
   - {name: mix, collective: all-to-all, size: 4 MiB}
 """
+#: of a command that serves until it is stopped: tests/studio/test_serve.py
+HELD_ELSEWHERE = frozenset(
+    f"studio {option}"
+    for option in ("design", "--host", "--port", "--workers", "--store", "--browser")
+)
 #: buffers that do not hold the headroom of their ports
 _TIGHT = _PAIRS.replace(
     "{radix: 4, speed: 100 Gb/s}", "{radix: 4, speed: 100 Gb/s, buffer: 300 kB}"
@@ -198,6 +203,12 @@ _XOFF = "ports.0.xoff_bytes"
 
 _SWITCH = "congest --json --duration 6ms"
 _GRID = "congest --sweep --workers 1 --json --duration 4ms --ecn 20% --pfc 80% --profile none"
+
+
+_PATTERN = "pattern tensor --json --latency 5us"
+_NODES = f"{_PATTERN} --gpus 8 --gpus-per-server 4"
+_SENT, _STEP = "bytes_sent_per_gpu", "time_s"
+_FEW = f"{_NODES} --gpus 4 --servers 4 --servers-per-leaf 1 --payload 64MB"
 
 
 def _same_points(before: Seen, after: Seen) -> bool:
@@ -366,6 +377,11 @@ EFFECTS: dict[str, Effect] = {
         "collective all-reduce --json --latency 1ms",
         grows("time_s"),
     ),
+    "collective --ranks-per-server": Effect(
+        "collective all-gather --json --algorithm hierarchical",
+        "collective all-gather --json --algorithm hierarchical --ranks-per-server 4",
+        becomes("steps", 7, 4),
+    ),
     "collective --design": Effect(
         "collective all-reduce --json --size 4MiB", _ON, becomes("ranks", 8, 16)
     ),
@@ -388,4 +404,91 @@ EFFECTS: dict[str, Effect] = {
         },
     ),
     "collective --json": Effect("collective reduce", "collective reduce --json", to_json),
+    "pattern strategy": Effect(
+        _PATTERN, _PATTERN.replace("tensor", "expert"), becomes("steps", 6, 2)
+    ),
+    **{
+        f"pattern strategy={strategy}": Effect(
+            f"pattern {other} --json", f"pattern {strategy} --json", becomes(path, *values)
+        )
+        for strategy, other, path, values in (
+            ("data", "tensor", "parts.0.name", ("activations", "gradients")),
+            ("tensor", "data", "parts.0.name", ("gradients", "activations")),
+            ("pipeline", "data", _SENT, (384e6, 512e6)),
+            ("expert", "data", "steps", (6, 2)),
+        )
+    },
+    "pattern --gpus": Effect(_PATTERN, f"{_PATTERN} --gpus 8", becomes("steps", 6, 14)),
+    "pattern --payload": Effect(
+        _PATTERN, f"{_PATTERN} --payload 64MB", becomes(_SENT, 384e6, 96e6)
+    ),
+    "pattern --exchanges": Effect(
+        _PATTERN, f"{_PATTERN} --exchanges 3", becomes("messages", 24, 72)
+    ),
+    "pattern --speed": Effect(_PATTERN, f"{_PATTERN} --speed 400Gb/s", shrinks("bandwidth_s")),
+    "pattern --latency": Effect(
+        "pattern data --json", "pattern data --json --latency 10us", grows("latency_s")
+    ),
+    "pattern --gpus-per-server": Effect(
+        _PATTERN, f"{_PATTERN} --gpus-per-server 4", becomes("share_server", 0.0, 1.0)
+    ),
+    "pattern --servers": Effect(
+        f"{_NODES} --placement spread",
+        f"{_NODES} --placement spread --servers 8",
+        shrinks("share_server"),
+    ),
+    "pattern --servers-per-leaf": Effect(
+        _PATTERN, f"{_PATTERN} --servers-per-leaf 1", becomes("share_spine", 0.0, 1.0)
+    ),
+    "pattern --scale-up-speed": Effect(
+        f"{_PATTERN} --gpus-per-server 4",
+        f"{_PATTERN} --gpus-per-server 4 --scale-up-speed 900Gb/s",
+        grows(_STEP),
+    ),
+    "pattern --scale-up-latency": Effect(
+        f"{_PATTERN} --gpus-per-server 4",
+        f"{_PATTERN} --gpus-per-server 4 --scale-up-latency 1us",
+        shrinks("latency_s"),
+    ),
+    "pattern --placement": Effect(_FEW, f"{_FEW} --placement spread", shrinks("share_server")),
+    **_choices(
+        "pattern",
+        "placement",
+        "share_server",
+        _FEW,
+        {
+            "packed": ("spread", grows),
+            "spread": ("packed", shrinks),
+            "rail-aligned": ("spread", grows),
+            "random": ("spread", grows),
+        },
+    ),
+    "pattern --skew": Effect(
+        "pattern expert --json", "pattern expert --json --skew 0.2", grows(_SENT)
+    ),
+    "pattern --algorithm": Effect(_NODES, f"{_NODES} --algorithm tree", differs("steps")),
+    **_choices(
+        "pattern",
+        "algorithm",
+        "steps",
+        _NODES,
+        {
+            "ring": ("tree", grows),
+            "tree": ("ring", shrinks),
+            "halving-doubling": ("ring", shrinks),
+            "hierarchical": ("ring", shrinks),
+        },
+    ),
+    **_choices(
+        "pattern",
+        "algorithm",
+        "steps",
+        _NODES.replace("tensor", "expert"),
+        {"direct": ("rail-aligned", shrinks), "rail-aligned": ("direct", grows)},
+    ),
+    "pattern --design": Effect(
+        "pattern tensor --json", "pattern tensor --json --design {rails}", differs("network")
+    ),
+    "pattern --trace": Effect("pattern data", "pattern data --trace", appears("6 of 6: 64 MB")),
+    "pattern --json": Effect("pattern data", "pattern data --json", to_json),
 }

@@ -49,6 +49,24 @@ KEPT = {
         "--pfc",
         "20%,80%",
     ),
+    "pattern": ("pattern", "data", "--trace"),
+    "pattern-expert": (
+        "pattern",
+        "expert",
+        "--gpus",
+        "16",
+        "--gpus-per-server",
+        "4",
+        "--exchanges",
+        "3",
+        "--payload",
+        "1 MB",
+        "--latency",
+        "5 us",
+        "--skew",
+        "0.2",
+    ),
+    "pattern-design": ("pattern", "tensor", "--design", DESIGN, "--gpus", "16"),
     "collective": ("collective", "all-reduce", "--ranks", "4", "--size", "256 MB"),
     "collective-design": (
         "collective",
@@ -129,7 +147,18 @@ def test_json_has_no_nan(capsys):
 
 
 @pytest.mark.parametrize(
-    "command", ["run", "build", "check", "simulate", "collective", "headroom", "congest", "schema"]
+    "command",
+    [
+        "run",
+        "build",
+        "check",
+        "simulate",
+        "collective",
+        "pattern",
+        "headroom",
+        "congest",
+        "schema",
+    ],
 )
 def test_help_has_an_example(cli, command):
     outcome = cli(command, "--help")

@@ -9,6 +9,7 @@ from railweave.engine.metrics import (
     collective_bandwidth,
     label_metrics,
     percentiles,
+    uplink_collisions,
     uplink_spread,
 )
 from railweave.errors import InputError
@@ -56,6 +57,32 @@ def test_spread_weighs_bytes_and_sprays():
     assert uplink_spread(fabric, paths, flow_bytes=size).worst_ratio == pytest.approx(16 / 7)
     assert uplink_spread(*routed(RoutingScheme.SPRAY)).worst_ratio == pytest.approx(1.0)
     assert uplink_spread(fabric, paths, tier=2).links == 0
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_collisions_are_uplinks_that_stand_idle_for_nothing(seed):
+    fabric, paths = routed(RoutingScheme.ECMP, seed=seed)
+    got = uplink_collisions(fabric, paths)
+    expected = flows = used_all = 0
+    for leaf in np.flatnonzero(fabric.node_tier == 1):
+        links = [
+            [link for link in way if fabric.link_src[link] == leaf and
+             fabric.node_tier[fabric.link_dst[link]] > 1]
+            for message in range(paths.n_messages) for way in paths.links_of(message)
+        ]  # fmt: skip
+        mine = [way[0] for way in links if way]
+        uplinks = int(np.sum((fabric.link_src == leaf) & (fabric.node_tier[fabric.link_dst] > 1)))
+        flows, used_all = flows + len(mine), used_all + len(set(mine))
+        expected += min(len(mine), uplinks) - len(set(mine))
+    assert (got.flows, got.in_use, got.count) == (flows, used_all, expected)
+
+
+def test_pinned_and_sprayed_flows_do_not_collide():
+    assert uplink_collisions(*routed(RoutingScheme.STATIC)).count == 0
+    sprayed = uplink_collisions(*routed(RoutingScheme.SPRAY))
+    assert sprayed.count == 0
+    assert sprayed.in_use == sprayed.uplinks
+    assert sprayed.flows == uplink_collisions(*routed(RoutingScheme.STATIC)).flows
 
 
 def test_bandwidth_is_that_of_nccl_tests():

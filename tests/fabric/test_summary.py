@@ -127,3 +127,14 @@ def test_summary_of_a_narrowed_fabric_keeps_the_halvings(superpod):
     assert hurt.backend.capacity.ecmp_paths == whole.backend.capacity.ecmp_paths * 3 / 4
     assert np.array_equal(fabric.link_src, dead.link_src)
     assert hurt.backend.domains == ()
+
+
+def test_a_summary_can_leave_out_what_takes_longest(superpod):
+    design, catalog, built = superpod
+    short = build_summary(built, design, catalog, domains=False, availability=False)
+    assert short.availability is None
+    whole = build_summary(built, design, catalog).to_json()
+    left = {"availability", "assumptions", "failure_domains"}
+    assert {k: v for k, v in short.to_json().items() if k not in left} == {
+        k: v for k, v in whole.items() if k not in left
+    }

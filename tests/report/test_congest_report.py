@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 from railweave.engine.congest import CongestCase, CongestOutcome, simulate_congest
+from railweave.engine.congest_summary import summarise
 from railweave.engine.congest_sweep import SweepPoint, grid
 from railweave.qos import EcnThresholds
 from railweave.report import congest as shown
@@ -137,3 +138,57 @@ def test_documents_are_plain(outcome, points):
     grid_document = shown.sweep_json(points)
     assert [p["acting"] for p in grid_document["points"][:2]] == ["both", "ECN alone"]
     assert all(isinstance(line, str) for line in grid_document["reading"])
+
+
+def test_a_baseline_is_dashed_and_has_its_own_thresholds(outcome):
+    other = simulate_congest(replace(BASE, ecn=EcnThresholds(1_600_000, 3_200_000, 0.5)))
+    figure = shown.draw_congest([outcome], baseline=other, title=False)
+    assert figure.layout.title.text is None
+    assert [t.name for t in figure.data if t.line.dash == "dash"] == [
+        "baseline", "baseline: senders, mean", "baseline: marked", "baseline: paused",
+    ]  # fmt: skip
+    names = [note.text for note in figure.layout.annotations]
+    heights = [shape.y0 for shape in figure.layout.shapes]
+    assert dict(zip(names, heights, strict=True)) == {
+        "buffer": 16.0,
+        "PFC": 12.8,
+        "ECN": 6.4,
+        "ECN, Kmin, baseline": 1.6,
+        "ECN, Kmax, baseline": 3.2,
+    }
+    assert figure.layout.yaxis.range[1] > 16
+
+
+def test_several_senders_have_a_band(outcome):
+    figure = shown.draw_congest([simulate_congest(replace(BASE, senders=3, duration_s=1e-3))])
+    low, high = (t for t in figure.data if t.name == "slowest to fastest sender")
+    assert (np.asarray(low.y) <= np.asarray(high.y)).all()
+    assert not [t for t in shown.draw_congest([outcome]).data if t.name.startswith("slowest")]
+
+
+def test_a_summary_is_drawn_and_listed_as_its_outcome(outcome):
+    kept = summarise(outcome)
+    assert shown.draw_congest([kept]) == shown.draw_congest([outcome])
+    assert shown.result_table([kept]) == shown.result_table([outcome])
+    assert shown.moment_table(kept) == shown.moment_table(outcome)
+
+
+def test_a_comparison_says_what_changed(outcome):
+    numbers = outcome.metrics
+    twice = replace(numbers, pauses=0, marks=numbers.marks * 2, jain=numbers.jain * 1.0001)
+    other = replace(outcome, metrics=twice)
+    table = shown.comparison_table(other, outcome)
+    assert table.header == ("", "baseline", "now", "change")
+    cells = {row[0]: row[-1] for row in table.rows}
+    assert cells["pauses"] == "from none"
+    assert cells["packets marked (ECN)"] == "-50.0 %"
+    assert cells["packets dropped"] == "same"
+    assert cells["fairness (Jain)"] == "under 0.1 %"
+
+
+def test_thresholds_of_one_height_share_a_label(outcome):
+    case = replace(outcome.case, ecn=EcnThresholds(6_400_000, 12_800_000, 0.5))
+    figure = shown.draw_congest([replace(outcome, case=case)])
+    names = [note.text for note in figure.layout.annotations]
+    assert names == ["buffer", "PFC; ECN, Kmax", "ECN, Kmin"]
+    assert len(figure.layout.shapes) == 4

@@ -26,7 +26,7 @@ def test_json_is_whole(rich):
         document
     )
     assert document["name"] == rich.name
-    assert document["design_sha256"] == ""  # from text, not from a file
+    assert len(document["design_sha256"]) == 64  # of the text, as of a file that holds it
 
 
 def test_parquet_tables_agree_with_the_record(rich, tmp_path):

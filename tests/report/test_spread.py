@@ -10,7 +10,7 @@ import pytest
 
 import railweave
 from railweave.engine.metrics import label_metrics, uplink_spread
-from railweave.report.spread import draw_spread, spread_curves
+from railweave.report.spread import draw_spread, path_curves, spread_curves
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "mice-and-elephants.yaml"
@@ -45,6 +45,15 @@ def ring_alone(name, seed=0):
     result = built.simulate()
     (curve,) = spread_curves(built.fabric, result)
     return curve.worst, result.makespan_s
+
+
+def test_curves_of_paths_are_those_of_the_run():
+    fabric, result = run_example()
+    by_run = spread_curves(fabric, result)
+    by_paths = path_curves(fabric, result.traffic, result.paths)
+    assert [c.label for c in by_run] == [c.label for c in by_paths]
+    for one, other in zip(by_run, by_paths, strict=True):
+        np.testing.assert_array_equal(one.relative_load, other.relative_load)
 
 
 def figures_in_guide():

@@ -12,6 +12,7 @@ from railweave.workload import (
     TrainingStep,
     byte_shares,
     group_shares,
+    message_reach,
     parallel_groups,
     place,
     resolve_degrees,
@@ -54,6 +55,8 @@ def test_shares_follow_the_rails():
     own = byte_shares(fabric, gpu[[0, 0, 0]], gpu[[1, 4, 5]], [1.0, 10.0, 100.0], rail_aware=False)
     assert (own.server_bytes, own.leaf_bytes, own.spine_bytes) == (1, 10, 100)
     assert own.total_bytes == 111
+    reach = message_reach(fabric, gpu[[0, 0, 0]], gpu[[1, 4, 5]], rail_aware=False)
+    assert reach.tolist() == [0, 1, 2]
 
 
 def test_without_scale_up_nothing_changes_rail():
@@ -71,6 +74,7 @@ def test_pods_decide_between_spine_and_core():
     gpu = fabric.gpus
     shares = byte_shares(fabric, gpu[[0, 0]], gpu[[1, 2]], [1.0, 2.0])
     assert (shares.spine_bytes, shares.core_bytes) == (1, 2)
+    assert message_reach(fabric, gpu[[0, 0]], gpu[[1, 2]]).tolist() == [2, 3]
 
 
 def test_placement_decides_what_stays_in_a_server(shape):

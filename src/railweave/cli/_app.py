@@ -7,7 +7,18 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from railweave.cli import build, check, collective, congest, headroom, run, schema, simulate
+from railweave.cli import (
+    build,
+    check,
+    collective,
+    congest,
+    headroom,
+    pattern,
+    run,
+    schema,
+    simulate,
+    studio,
+)
 
 __all__ = ["Silenced", "app"]
 
@@ -40,7 +51,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-for module in (run, build, check, simulate, collective, headroom, congest, schema):
+for module in (run, build, check, simulate, collective, pattern, headroom, congest, studio, schema):
     module.register(app)
 
 

@@ -98,6 +98,14 @@ def register(app: typer.Typer) -> None:
         ] = None,
         bandwidth: Bandwidth = None,
         latency: Latency = None,
+        ranks_per_server: Annotated[
+            int | None,
+            typer.Option(
+                "--ranks-per-server",
+                min=1,
+                help="For hierarchical and rail-aligned; not with --design. Default 1.",
+            ),
+        ] = None,
         design: Annotated[
             Path | None, typer.Option("--design", help="Run it on this design's fabric.")
         ] = None,
@@ -134,15 +142,17 @@ def register(app: typer.Typer) -> None:
                 size_bytes,
                 parse_bps(bandwidth or DEFAULT_BANDWIDTH),
                 parse_seconds(latency or "0 s"),
+                ranks_per_server=ranks_per_server or 1,
             )
             if json:
                 print_json(_document(result, bandwidth or DEFAULT_BANDWIDTH))
             else:
                 _tell_alone(result, bandwidth or f"an assumed {DEFAULT_BANDWIDTH}")
             return
-        if bandwidth or latency:
+        if bandwidth or latency or ranks_per_server:
             raise InputError(
-                "--bandwidth and --latency come from the design; leave them out with --design"
+                "--bandwidth, --latency and --ranks-per-server come from the design; leave them "
+                "out with --design"
             )
         from railweave.api import load
 

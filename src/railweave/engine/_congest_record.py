@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from railweave._native import PACKET_TRACE_KINDS
 from railweave.engine._congest_setup import Setup, wire_share
 from railweave.engine._congest_story import lost_on_the_way
 from railweave.engine.packet import PacketResult
@@ -24,7 +25,7 @@ F64 = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Series:
-    """The sampled series, and pauses by sender: arrays (from_s, until_s)."""
+    """The sampled series, and by sender its pauses (from_s, until_s) and notifications."""
 
     time_s: F64
     queue: F64
@@ -34,6 +35,7 @@ class Series:
     dropped: F64
     paused: F64
     pauses: tuple[tuple[F64, F64], ...]
+    cnps: tuple[F64, ...]
 
 
 def read_series(case: CongestCase, setup: Setup, result: PacketResult) -> Series:
@@ -72,7 +74,18 @@ def read_series(case: CongestCase, setup: Setup, result: PacketResult) -> Series
         dropped=_lost_by(at, record.events),
         paused=np.diff(paused, axis=0, prepend=0.0) / span,
         pauses=pauses,
+        cnps=_notices(record.events, n),
     )
+
+
+def _notices(events: Any, senders: int) -> tuple[F64, ...]:  # noqa: ANN401
+    """Return for each sender the times of its notifications."""
+    kinds = np.asarray(events["kind"])
+    mine = kinds == PACKET_TRACE_KINDS.index("cnp_sent")
+    when, flow = np.asarray(events["time_s"])[mine], np.asarray(events["flow"])[mine]
+    order = np.argsort(flow, kind="stable")
+    cuts = np.searchsorted(flow[order], np.arange(1, senders))
+    return tuple(np.split(when[order], cuts))
 
 
 def _lost_by(at: F64, events: Any) -> F64:  # noqa: ANN401

@@ -35,6 +35,7 @@ __all__ = [
     "CongestCase",
     "CongestMetrics",
     "CongestOutcome",
+    "CongestRun",
     "Moment",
     "measure",
     "most_pfc_bytes",
@@ -200,6 +201,9 @@ class CongestOutcome:
     before, ``allowed_bps`` (T, senders) what the congestion control allows, ``marked_share`` (T,)
     part of the packets leaving that are marked, ``paused_share`` (T, senders), ``dropped`` (T,)
     packets.
+
+    ``pauses`` are each sender's, as arrays (from_s, until_s), whole; ``cnp_s`` the times at which
+    the receiver sent each sender a notification, as far as events were written down.
     """
 
     case: CongestCase
@@ -212,6 +216,8 @@ class CongestOutcome:
     marked_share: F64
     paused_share: F64
     dropped: F64
+    pauses: tuple[tuple[F64, F64], ...]
+    cnp_s: tuple[F64, ...]
     moments: tuple[Moment, ...]
     findings: tuple[Finding, ...]
     assumptions: tuple[Assumption, ...]
@@ -237,6 +243,51 @@ class CongestOutcome:
         )
 
 
+class CongestRun:
+    """A case that is simulated bit by bit, for live views.
+
+    Args:
+        case: what is simulated.
+    """
+
+    def __init__(self, case: CongestCase) -> None:
+        self.case = case
+        period_s = max(case.ideal_s, _LEAST_S / _MOST_TIMES) / _SAMPLES
+        self._setup = set_up(case, period_s, _TRACE)
+        setup = self._setup
+        self._run = PacketRun(
+            setup.fabric, setup.traffic, setup.routing, setup.settings, seed=case.seed
+        )
+        self._until_s = (
+            case.duration_s
+            if case.size_bytes is None
+            else max(_MOST_TIMES * case.ideal_s, _LEAST_S)
+        )
+
+    @property
+    def fraction(self) -> float:
+        """Part done, 0 to 1."""
+        return min(1.0, max(self._run.fraction, self._run.now_s / self._until_s))
+
+    def drive(self, progress: Callable[[float], None] | None = None) -> None:
+        """Go on to the end.
+
+        Args:
+            progress: called a few times a second with the part done; it may ask for
+                :meth:`outcome`, and what it raises ends the run.
+        """
+        drive(self._run, self._until_s, progress, step=FIRST_EVENTS, fraction=lambda: self.fraction)
+
+    def outcome(self) -> CongestOutcome:
+        """Return what has happened so far.
+
+        Raises:
+            InputError: there is no sample yet.
+        """
+        elapsed_s = min(self._run.now_s, self._until_s)
+        return _outcome(self.case, self._setup, self._run.result(), elapsed_s)
+
+
 def simulate_congest(
     case: CongestCase, *, progress: Callable[[float], None] | None = None
 ) -> CongestOutcome:
@@ -246,20 +297,9 @@ def simulate_congest(
         case: what is simulated.
         progress: called a few times a second with the part done; what it raises ends the run.
     """
-    setup = set_up(case, max(case.ideal_s, _LEAST_S / _MOST_TIMES) / _SAMPLES, _TRACE)
-    run = PacketRun(setup.fabric, setup.traffic, setup.routing, setup.settings, seed=case.seed)
-    until = (
-        case.duration_s if case.size_bytes is None else max(_MOST_TIMES * case.ideal_s, _LEAST_S)
-    )
-    drive(
-        run,
-        until,
-        progress,
-        step=FIRST_EVENTS,
-        fraction=lambda: min(1.0, max(run.fraction, run.now_s / until)),
-    )
-    result = run.result()
-    return _outcome(case, setup, result, min(run.now_s, until))
+    run = CongestRun(case)
+    run.drive(progress)
+    return run.outcome()
 
 
 def measure(case: CongestCase) -> CongestMetrics:
@@ -288,6 +328,8 @@ def _outcome(
         marked_share=series.marked,
         paused_share=series.paused,
         dropped=series.dropped,
+        pauses=series.pauses,
+        cnp_s=series.cnps,
         moments=story(
             record.events,
             series.pauses,

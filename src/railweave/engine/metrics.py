@@ -14,12 +14,14 @@ from railweave.fabric.routing import Paths
 from railweave.workload import bus_factor
 
 __all__ = [
+    "Collisions",
     "LabelMetrics",
     "Percentiles",
     "Spread",
     "collective_bandwidth",
     "label_metrics",
     "percentiles",
+    "uplink_collisions",
     "uplink_spread",
 ]
 
@@ -177,4 +179,39 @@ def uplink_spread(
         float(ratio.mean()),
         float(loads.sum() ** 2 / (len(loads) * np.sum(loads**2))),
         float(np.mean(loads == 0)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Collisions:
+    """Flows that meet on an uplink of their switch although another uplink carries none.
+
+    ``flows`` cross the uplinks of a tier (each once a switch), of which ``in_use`` carry any.
+    ``count`` sums over the switches min(flows, uplinks) − uplinks in use: 0 is perfect.
+    """
+
+    flows: int
+    uplinks: int
+    in_use: int
+    count: int
+
+
+def uplink_collisions(fabric: Fabric, paths: Paths, *, tier: int = 1) -> Collisions:
+    """Count the collisions on the uplinks of all switches of a tier that send anything up."""
+    switch = fabric.node_kind == NodeKind.SWITCH
+    src, dst = fabric.link_src, fabric.link_dst
+    up = switch[src] & switch[dst] & fabric.link_up & (fabric.node_tier[src] == tier)
+    up &= fabric.node_tier[dst] > tier
+    flow = np.repeat(np.arange(paths.n_flows), np.diff(paths.ptr))
+    crossing = up[paths.link]
+    node = src[paths.link[crossing]].astype(np.int64)
+    # A sprayed flow takes many uplinks of a switch and still is one flow.
+    pairs = np.unique(node * max(1, paths.n_flows) + flow[crossing]) // max(1, paths.n_flows)
+    flows = np.bincount(pairs, minlength=fabric.n_nodes)
+    used = np.bincount(src[np.unique(paths.link[crossing])], minlength=fabric.n_nodes)
+    uplinks = np.bincount(src[up], minlength=fabric.n_nodes)
+    busy = flows > 0
+    needless = np.maximum(0, np.minimum(flows, uplinks) - used)
+    return Collisions(
+        int(flows.sum()), int(uplinks[busy].sum()), int(used.sum()), int(needless.sum())
     )

@@ -121,11 +121,26 @@ def _ports(src: np.ndarray) -> np.ndarray:
 
 
 def star(
-    hosts: int, speed_bps: float, *, length_m: float = 5.0, model: str = "", name: str = "star"
+    hosts: int,
+    speed_bps: float,
+    *,
+    length_m: float = 5.0,
+    model: str = "",
+    name: str = "star",
+    switch_latency_s: float = SWITCH_LATENCY_S,
+    host_latency_s: float = HOST_LATENCY_S,
 ) -> Fabric:
     """Return hosts on one switch."""
     cables = [Cable(h, hosts, speed_bps, length_m) for h in range(hosts)]
-    return small_fabric(name, hosts, (1,), cables, model=model)
+    return small_fabric(
+        name,
+        hosts,
+        (1,),
+        cables,
+        model=model,
+        switch_latency_s=switch_latency_s,
+        host_latency_s=host_latency_s,
+    )
 
 
 def dumbbell(

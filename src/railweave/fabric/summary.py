@@ -218,7 +218,12 @@ class PlaneFacts:
 
 
 def build_summary(
-    built: BuiltFabric, design: Design, catalog: Catalog, *, domains: bool = True
+    built: BuiltFabric,
+    design: Design,
+    catalog: Catalog,
+    *,
+    domains: bool = True,
+    availability: bool = True,
 ) -> BuildSummary:
     """Return a built design in numbers: every plane, power, availability.
 
@@ -228,6 +233,7 @@ def build_summary(
         catalog: the catalog it was built with.
         domains: also try what one dead part of each kind costs the back-end (seconds at 65,536
             GPUs).
+        availability: also work out how often a server's connection is whole (seconds, too).
     """
     fabric = built.fabric
     facts = []
@@ -252,7 +258,9 @@ def build_summary(
             if plane != carrier
         },
         power=built_power(built, design, catalog),
-        availability=server_availability(fabric, objective=design.objectives.availability),
+        availability=server_availability(fabric, objective=design.objectives.availability)
+        if availability
+        else None,
     )
 
 

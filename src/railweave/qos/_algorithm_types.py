@@ -78,6 +78,11 @@ class CongestionControl:
         if not holds:
             raise InputError(f"{self.kind}: {message}")
 
+    @property
+    def about(self) -> str:
+        """What the algorithm does, in a sentence."""
+        return (type(self).__doc__ or self.kind).partition("\n")[0]
+
     def parameters(self) -> dict[str, float]:
         """Give the native unit's parameters: SI names and values, rates in bytes a second."""
         result = {}

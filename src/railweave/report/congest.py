@@ -16,8 +16,8 @@ import numpy.typing as npt
 from railweave.engine.congest import CongestCase, CongestOutcome
 from railweave.engine.congest_sweep import SweepPoint, read_sweep, threshold_text
 from railweave.formats.files import staged
+from railweave.report._congest_figures import Outcome, case_text, draw_congest, draw_sweep
 from railweave.report.page_table import DASH, PageTable, known
-from railweave.report.style import COLOURS, HEAT, apply_style
 from railweave.units import format_bits_rate, format_bytes, format_seconds
 
 if TYPE_CHECKING:
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     import polars as pl
 
 __all__ = [
+    "Outcome",
     "case_text",
+    "comparison_table",
     "congest_json",
     "draw_congest",
     "draw_sweep",
@@ -44,16 +46,6 @@ F64 = npt.NDArray[np.float64]
 _BARS: Final = "▁▂▃▄▅▆▇█"
 _SHADES: Final = " ░▒▓█"
 _LABEL, _AXIS, _WIDTH = 9, 58, 80
-
-
-def case_text(case: CongestCase) -> str:
-    """Say in one sentence what is simulated."""
-    ecn, pfc = threshold_text(case)
-    who = "1 sender" if case.senders == 1 else f"{case.senders:,} senders"
-    return (
-        f"{who} at {format_bits_rate(case.sender_bps)} into {format_bits_rate(case.egress_bps)},"
-        f" buffer {format_bytes(case.buffer_bytes)}, ECN {ecn}, PFC {pfc}, {case.profile}"
-    )
 
 
 # ---------------------------------------------------------------- text
@@ -146,7 +138,7 @@ def _ticks(elapsed_s: float) -> list[str]:
 # ---------------------------------------------------------------- tables
 
 
-def moment_table(outcome: CongestOutcome) -> PageTable:
+def moment_table(outcome: Outcome) -> PageTable:
     """Return what happened, in order."""
     return PageTable(
         f"moments-{outcome.case.profile}",
@@ -187,8 +179,8 @@ _ROWS: Final[tuple[tuple[str, str, Callable[[float], str]], ...]] = (
 )
 
 
-def result_table(outcomes: Sequence[CongestOutcome]) -> PageTable:
-    """Return the numbers, one column an outcome."""
+def result_table(outcomes: Sequence[Outcome], names: Sequence[str] | None = None) -> PageTable:
+    """Return the numbers, one column an outcome; ``names`` head them, else their profiles."""
     rows = [
         (label, *(known(float(getattr(o.metrics, name)), show) for o in outcomes))
         for label, name, show in _ROWS
@@ -196,13 +188,41 @@ def result_table(outcomes: Sequence[CongestOutcome]) -> PageTable:
     return PageTable(
         "congest",
         "In numbers",
-        ("", *(outcome.case.profile for outcome in outcomes)),
+        ("", *(names or [outcome.case.profile for outcome in outcomes])),
         tuple(rows),
         (
             "Queueing delay: the queue at the samples' times / egress speed.",
             "Oscillation: standard deviation / mean, in the second half.",
         ),
     )
+
+
+def comparison_table(baseline: Outcome, outcome: Outcome) -> PageTable:
+    """Return the numbers of two outcomes beside each other, and by how much the second differs."""
+    table = result_table([baseline, outcome], ("baseline", "now"))
+    rows = []
+    for cells, (_, name, _) in zip(table.rows, _ROWS, strict=True):
+        before, now = (float(getattr(one.metrics, name)) for one in (baseline, outcome))
+        rows.append((*cells, _change(before, now)))
+    said = (f"baseline: {case_text(baseline.case)}.", f"now: {case_text(outcome.case)}.")
+    return PageTable(
+        "congest-compared",
+        "Compared with the baseline",
+        (*table.header, "change"),
+        tuple(rows),
+        (*said, *table.notes),
+    )
+
+
+def _change(before: float, now: float) -> str:
+    if not (math.isfinite(before) and math.isfinite(now)):
+        return DASH
+    if before == now:
+        return "same"
+    if not before:
+        return "from none"
+    change = f"{100 * (now / before - 1):+.1f} %"
+    return "under 0.1 %" if change[1:] == "0.0 %" else change
 
 
 _SHORT: Final = (
@@ -253,124 +273,6 @@ def sweep_table(points: Sequence[SweepPoint]) -> PageTable:
     )
 
 
-# ---------------------------------------------------------------- figures
-
-
-def draw_congest(outcomes: Sequence[CongestOutcome]) -> go.Figure:
-    """Draw queue, rates, marks and pauses over one time axis; outcomes over each other."""
-    from plotly.subplots import make_subplots
-
-    figure = make_subplots(
-        rows=4, cols=1, shared_xaxes=True, vertical_spacing=0.035, row_heights=[4, 4, 2, 2]
-    )
-    for outcome, colour in zip(outcomes, (COLOURS["first"], COLOURS["second"]), strict=False):
-        _add_outcome(figure, outcome, colour)
-    case = outcomes[0].case
-    lines = [("PFC", case.pfc_bytes, "bad"), ("buffer", case.buffer_bytes, "host")]
-    if case.ecn is not None:
-        lines.append(("ECN", case.ecn.kmin_bytes, "good"))
-    for name, size, colour in lines:
-        if size is not None:
-            figure.add_hline(
-                y=size / 1e6,
-                row=1,
-                col=1,
-                line={"color": COLOURS[colour], "width": 1, "dash": "dot"},
-                annotation={"text": name, "font": {"size": 11, "color": COLOURS[colour]}},
-            )
-    for row, title in enumerate(("queue [MB]", "rate [Gb/s]", "marked [%]", "paused [%]"), 1):
-        figure.update_yaxes(title=title, rangemode="tozero", row=row, col=1)
-    figure.update_xaxes(title="time [ms]", row=4, col=1)
-    return apply_style(figure, height=680, title=case_text(case) if len(outcomes) == 1 else "")
-
-
-def _add_outcome(figure: go.Figure, outcome: CongestOutcome, colour: str) -> None:
-    at = np.round(outcome.time_s * 1e3, 6)
-    profile = outcome.case.profile
-    series = [
-        (1, profile, outcome.queue_bytes / 1e6, "solid"),
-        (2, f"{profile}: senders, mean", outcome.sender_bps.mean(axis=1) / 1e9, "solid"),
-        (2, f"{profile}: egress", outcome.egress_bps / 1e9, "dot"),
-        (3, f"{profile}: marked", outcome.marked_share * 100, "solid"),
-        (4, f"{profile}: paused", outcome.paused_share.mean(axis=1) * 100, "solid"),
-    ]
-    for row, name, values, dash in series:
-        figure.add_scatter(
-            x=at,
-            y=np.round(values, 4),
-            row=row,
-            col=1,
-            mode="lines",
-            name=name,
-            legendgroup=name,
-            showlegend=row <= 2 and name != f"{profile}: senders, mean",
-            line={"color": colour, "width": 1.5, "dash": dash},
-            hovertemplate="%{x:.4g} ms: %{y:.4g}<extra>" + name + "</extra>",
-        )
-
-
-#: title, number, factor, scale; more throughput is better, more of all else is worse
-_MAPS: Final[tuple[tuple[str, str, float, list[tuple[float, str]]], ...]] = (
-    ("throughput [Gb/s]", "throughput_bps", 1e-9, [(0.0, HEAT[0][1]), (1.0, COLOURS["good"])]),
-    ("p99 delay [us]", "delay_p99_s", 1e6, HEAT),
-    ("paused [%]", "paused_share", 100.0, HEAT),
-    ("drops", "drops", 1.0, HEAT),
-    ("oscillation", "oscillation", 1.0, HEAT),
-)
-
-
-def _short(value: float) -> str:
-    """Write a number in five characters or fewer."""
-    if value == 0:
-        return "0"
-    return known(value, lambda number: f"{number:.0f}" if number >= 9.95 else f"{number:.2f}")
-
-
-def draw_sweep(points: Sequence[SweepPoint]) -> go.Figure:
-    """Draw one heat map for each profile (rows) and number (columns): ECN across, PFC upwards."""
-    from plotly.subplots import make_subplots
-
-    profiles = list(dict.fromkeys(point.case.profile for point in points))
-    figure = make_subplots(
-        rows=len(profiles),
-        cols=len(_MAPS),
-        column_titles=[title for title, *_ in _MAPS],
-        row_titles=profiles,
-        shared_xaxes=True,
-        shared_yaxes=True,
-        horizontal_spacing=0.02,
-        vertical_spacing=0.06,
-    )
-    for column, (title, name, factor, scale) in enumerate(_MAPS, 1):
-        values = [getattr(p.metrics, name) * factor for p in points]
-        finite = [value for value in values if math.isfinite(value)]
-        for row, profile in enumerate(profiles, 1):
-            mine = [p for p in points if p.case.profile == profile]
-            texts = [threshold_text(p.case) for p in mine]
-            figure.add_heatmap(
-                x=[ecn for ecn, _ in texts],
-                y=[pfc for _, pfc in texts],
-                z=[getattr(p.metrics, name) * factor for p in mine],
-                zmin=0.0,
-                zmax=max(finite, default=0.0) or 1.0,
-                colorscale=[[at, colour] for at, colour in scale],
-                showscale=False,
-                text=[_short(getattr(p.metrics, name) * factor) for p in mine],
-                texttemplate="%{text}",
-                textfont={"size": 10},
-                row=row,
-                col=column,
-                hovertemplate="ECN %{x}, PFC %{y}: %{z:.4g}<extra>" + title + "</extra>",
-            )
-    figure.update_xaxes(type="category", showgrid=False)
-    figure.update_yaxes(type="category", showgrid=False)
-    figure.update_xaxes(title="ECN", row=len(profiles))
-    figure.update_yaxes(title="PFC", col=1)
-    apply_style(figure, height=120 + 210 * len(profiles))
-    figure.update_layout(margin={"t": 36, "r": 36})
-    return figure
-
-
 # ---------------------------------------------------------------- documents and files
 
 
@@ -378,7 +280,7 @@ def _case_json(case: CongestCase) -> dict[str, Any]:
     return dataclasses.asdict(case)
 
 
-def congest_json(outcomes: Sequence[CongestOutcome]) -> list[dict[str, Any]]:
+def congest_json(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
     """Return cases, numbers and what happened as plain data."""
     return [
         {

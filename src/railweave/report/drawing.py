@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from railweave.fabric import TIER_NAMES
+from railweave.report.layout import Place, pod_slots, tier_places
 from railweave.report.style import COLOURS, PLANE_COLOURS, apply_style
 from railweave.report.topology import DisplayNode, TopologyView, tier_plural
 from railweave.units import format_bits_rate
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["draw_topology", "drawing_width"]
 
-Places = dict[int, tuple[float, float]]
+Places = dict[int, Place]
 
 
 def drawing_width(view: TopologyView) -> int:
@@ -25,35 +26,11 @@ def drawing_width(view: TopologyView) -> int:
     return max(320, 72 * pods, 22 * shared, 16 * boxes)
 
 
-def _slots(view: TopologyView) -> dict[int, tuple[float, float]]:
-    """Give every pod its part of the width; what has no pod may use all of it."""
-    pods = sorted({node.pod for node in view.nodes if node.pod >= 0})
-    apart = any(node.pod < 0 for node in view.nodes if node.tier == 0) and bool(pods)
-    # Other hosts stand beside the pods, in a narrower place of their own.
-    share = 1.0 / (len(pods) + (0.6 if apart else 0.0)) if pods else 1.0
-    slots = {pod: (i * share, (i + 1) * share) for i, pod in enumerate(pods)}
-    slots[-1] = (len(pods) * share, 1.0) if apart else (0.0, 1.0)
-    return slots
-
-
-def _positions(view: TopologyView) -> Places:
-    """Spread the boxes of a tier over their pod's part of the width."""
-    slots = _slots(view)
-    places: Places = {}
-    for tier in sorted({node.tier for node in view.nodes}):
-        for pod, (left, right) in slots.items():
-            row = [node for node in view.nodes if node.tier == tier and node.pod == pod]
-            first, width = (0.0, 1.0) if pod < 0 and tier > 0 else (left, right - left)
-            for i, node in enumerate(row):
-                places[node.key] = (first + width * (i + 0.5) / len(row), float(tier))
-    return places
-
-
 def draw_topology(view: TopologyView) -> go.Figure:
     """Draw a collapsed plane; bundles with links out are red, parallel planes have own colours."""
     import plotly.graph_objects as go
 
-    places = _positions(view)
+    places = tier_places(view)
     figure = go.Figure()
     _frame_pods(figure, view)
     _add_bundles(figure, view, places)
@@ -72,7 +49,7 @@ def draw_topology(view: TopologyView) -> go.Figure:
 
 def _frame_pods(figure: go.Figure, view: TopologyView) -> None:
     """Frame everything of a pod, from its servers to its highest switches, and name it."""
-    slots = _slots(view)
+    slots = pod_slots(view)
     if len(slots) < 3:
         return
     gap = 0.004

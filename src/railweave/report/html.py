@@ -30,7 +30,7 @@ from railweave.report.tables import (
 from railweave.report.topology import TopologyView
 from railweave.units import format_bits_rate, format_seconds, format_si
 
-__all__ = ["render_html"]
+__all__ = ["plotly_script", "render_html"]
 
 #: longer tables are folded away behind their title
 MOST_OPEN_ROWS = 18
@@ -226,7 +226,7 @@ def render_html(record: RunRecord) -> str:
     )
     page: str = environment.get_template("report.html.j2").render(
         record=record,
-        plotly_js=Markup(_plotly_js()),
+        plotly_js=Markup(plotly_script()),
         sections=_sections(record),
         tiles=_tiles(record),
         grave=[item for item in record.findings if item.severity.value != "info"],
@@ -238,7 +238,7 @@ def render_html(record: RunRecord) -> str:
     return page
 
 
-def _plotly_js() -> str:
+def plotly_script() -> str:
     """Return Plotly's script, as its package carries it."""
     from importlib.resources import files
 

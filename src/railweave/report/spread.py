@@ -11,12 +11,15 @@ import numpy.typing as npt
 
 from railweave.engine.result import Result
 from railweave.fabric import Fabric, NodeKind, PlaneId
+from railweave.fabric.routing import Paths
 from railweave.report.style import COLOURS, PLANE_COLOURS, apply_style
+from railweave.units import format_si
+from railweave.workload import Traffic
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-__all__ = ["SpreadCurve", "draw_spread", "spread_curves"]
+__all__ = ["SpreadCurve", "draw_spread", "path_curves", "spread_curves"]
 
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
@@ -62,9 +65,15 @@ def spread_curves(fabric: Fabric, result: Result) -> tuple[SpreadCurve, ...]:
     A traffic with fewer than two such flows has none. Loads are payload bytes of the whole run,
     whenever they were sent: it is the choice of links that shows, not who met whom on them.
     """
-    paths, traffic = result.paths, result.traffic
+    if result.paths is None:
+        return ()
+    return path_curves(fabric, result.traffic, result.paths)
+
+
+def path_curves(fabric: Fabric, traffic: Traffic, paths: Paths) -> tuple[SpreadCurve, ...]:
+    """Return the curves of traffic on the paths that routing gives its streams, unsimulated."""
     links = _uplinks(fabric)
-    if paths is None or not links.size or not traffic.labels:
+    if not links.size or not traffic.labels:
         return ()
     owner = [label.split("#")[0].split("/")[0] for label in traffic.labels]
     names = tuple(dict.fromkeys(owner))
@@ -108,7 +117,8 @@ def draw_spread(curves: Sequence[SpreadCurve]) -> go.Figure:
             mode="lines",
             line={"shape": "vh", "width": 2, "color": colours[number % len(colours)]},
             name=(
-                f"{curve.label}: {curve.flows:,} flows of {curve.bytes_per_flow / 1e6:.3g} MB, "
+                f"{curve.label}: {curve.flows:,} flows of "
+                f"{format_si(curve.bytes_per_flow, 'B', 3)}, "
                 f"fullest {curve.worst:.3g} ×"
             ),
             hovertemplate="%{x:.3g} % of uplinks carry at most %{y:.3g} × the mean<extra></extra>",

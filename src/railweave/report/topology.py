@@ -7,6 +7,7 @@ rails and parallel planes.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy.typing as npt
 
 from railweave.fabric import TIER_NAMES, Fabric, PlaneId
 
-__all__ = ["DisplayEdge", "DisplayNode", "TopologyView", "collapse", "tier_plural"]
+__all__ = ["DisplayEdge", "DisplayNode", "TopologyView", "collapse", "part_of", "tier_plural"]
 
 I64 = npt.NDArray[np.int64]
 #: boxes of one tier in one pod, before they are taken together
@@ -31,6 +32,7 @@ class DisplayNode:
     """A box: ``count`` devices of one tier; ``pod`` −1 where it belongs to none.
 
     ``subplane`` is the parallel plane, −1 where there is only one or the box has a part in all.
+    ``members`` are its nodes: switches, or the ends of its servers (NICs, hosts).
     """
 
     key: int
@@ -40,17 +42,22 @@ class DisplayNode:
     label: str
     detail: str
     count: int
+    members: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class DisplayEdge:
-    """A bundle of duplex links between two boxes; ``down_links`` of them are out."""
+    """A bundle of duplex links between two boxes; ``down_links`` of them are out.
+
+    ``duplex`` are the numbers of the links.
+    """
 
     lower: int
     upper: int
     links: int
     down_links: int
     capacity_bps: float
+    duplex: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,16 +82,37 @@ def tier_plural(tier: int, count: int) -> str:
     return f"{count:,} {name}"
 
 
+def part_of(pod: int, tier: int) -> str:
+    """Return the name of what is opened together: ``pod-3``, ``tier-2`` (outside pods), ``hosts``.
+
+    Boxes outside all pods go by their tier; ``hosts`` are end nodes outside all pods.
+    """
+    return f"pod-{pod + 1}" if pod >= 0 else f"tier-{tier}" if tier else "hosts"
+
+
 def collapse(
-    fabric: Fabric, plane: PlaneId = PlaneId.BACKEND, *, pod_name: str = "pod"
+    fabric: Fabric,
+    plane: PlaneId = PlaneId.BACKEND,
+    *,
+    pod_name: str = "pod",
+    opened: Collection[str] = (),
+    most_pods: int = MOST_PODS,
 ) -> TopologyView:
-    """Collapse a plane to a few dozen boxes and the bundles between them."""
+    """Collapse a plane to a few dozen boxes and the bundles between them.
+
+    Args:
+        fabric: all planes.
+        plane: the one to collapse.
+        pod_name: what its pods are called.
+        opened: parts (see `part_of`) in which every switch and server has a box of its own.
+        most_pods: pods drawn; the rest is said in the view's note.
+    """
     switches = fabric.switches(plane).astype(np.int64)
     ends = _ends(fabric, switches)
     fabric = replace(fabric, node_pod=_pods(fabric, ends))
     tiers = np.maximum(fabric.node_tier[switches], 1)
     rows = [(0, ends)] + [(int(t), switches[tiers == t]) for t in np.unique(tiers)]
-    last_pod = np.unique(fabric.node_pod[ends][fabric.node_pod[ends] >= 0])[:MOST_PODS]
+    last_pod = np.unique(fabric.node_pod[ends][fabric.node_pod[ends] >= 0])[:most_pods]
     limit = int(last_pod[-1]) if last_pod.size else -1
     box_of = np.full(fabric.n_nodes, -1, dtype=np.int64)
     nodes: list[DisplayNode] = []
@@ -92,6 +120,7 @@ def collapse(
         inside = members[fabric.node_pod[members] <= limit]
         below = sum(node.tier == tier - 1 for node in nodes)
         keys = _box_keys(fabric, inside, tier, below)
+        keys = _opened_keys(fabric, inside, tier, keys, opened)
         for key in np.unique(keys):
             box = inside[keys == key]
             box_of[box] = len(nodes)
@@ -153,6 +182,21 @@ def _box_keys(fabric: Fabric, nodes: I64, tier: int, below: int) -> I64:
     return coarse
 
 
+def _opened_keys(fabric: Fabric, nodes: I64, tier: int, keys: I64, opened: Collection[str]) -> I64:
+    """Return the same boxes, but one for each switch or server in the parts that are opened."""
+    pods = fabric.node_pod[nodes]
+    wanted = [pod for pod in np.unique(pods).tolist() if part_of(pod, tier) in opened]
+    mine = np.isin(pods, wanted)
+    if not mine.any():
+        return keys
+    server = fabric.node_server[nodes].astype(np.int64)
+    one = np.where((server >= 0) & (tier == 0), server, fabric.n_nodes + nodes)
+    # A server with ends in several pods has a box in each.
+    span = 2 * fabric.n_nodes + 1
+    own = keys.max(initial=0) + 1 + (pods.astype(np.int64) + 1) * span + one
+    return np.where(mine, own, keys)
+
+
 def _in_runs(subplane: I64, below: int) -> I64:
     """Return boxes of consecutive switches, each of one parallel plane and all alike in size."""
     planes, size = np.unique(subplane, return_counts=True)
@@ -198,7 +242,8 @@ def _node(fabric: Fabric, members: I64, tier: int, key: int, pod_name: str) -> D
         facts = [label, f"rail {rail + 1}" if rail >= 0 else ""]
     facts.append(f"{pod_name} {pod + 1}" if pod >= 0 else "")
     facts.append(f"plane {'ABCDEFGH'[subplane]}" if subplane >= 0 else "")
-    return DisplayNode(key, tier, pod, subplane, label, ", ".join(f for f in facts if f), count)
+    detail = ", ".join(fact for fact in facts if fact)
+    return DisplayNode(key, tier, pod, subplane, label, detail, count, tuple(members.tolist()))
 
 
 def _switch_label(fabric: Fabric, members: I64, tier: int, *, shared: bool) -> str:
@@ -216,15 +261,21 @@ def _switch_label(fabric: Fabric, members: I64, tier: int, *, shared: bool) -> s
 def _edges(fabric: Fabric, box_of: I64, n_boxes: int) -> tuple[DisplayEdge, ...]:
     """Bundle the duplex links between boxes."""
     a, b = box_of[fabric.link_src[::2]], box_of[fabric.link_dst[::2]]
-    drawn = (a >= 0) & (b >= 0) & (a != b)
+    drawn = np.flatnonzero((a >= 0) & (b >= 0) & (a != b))
     pair = np.minimum(a, b)[drawn] * n_boxes + np.maximum(a, b)[drawn]
-    unique, inverse = np.unique(pair, return_inverse=True)
-    links = np.bincount(inverse, minlength=len(unique))
-    down = np.bincount(inverse, weights=~fabric.link_up[::2][drawn], minlength=len(unique))
-    capacity = np.bincount(
-        inverse, weights=fabric.link_capacity_bps[::2][drawn], minlength=len(unique)
-    )
+    order = np.argsort(pair, kind="stable")
+    unique, first = np.unique(pair[order], return_index=True)
+    bundles = np.split(drawn[order], first[1:])
+    up, capacity = fabric.link_up[::2], fabric.link_capacity_bps[::2]
     return tuple(
-        DisplayEdge(int(p // n_boxes), int(p % n_boxes), int(n), int(d), float(c))
-        for p, n, d, c in zip(unique, links, down, capacity, strict=True)
+        DisplayEdge(
+            int(p // n_boxes),
+            int(p % n_boxes),
+            len(links),
+            int((~up[links]).sum()),
+            float(capacity[links].sum()),
+            tuple(links.tolist()),
+        )
+        for p, links in zip(unique, bundles, strict=True)
+        if len(links)
     )

@@ -9,6 +9,7 @@ from railweave.workload.background import (
     background_traffic,
     poisson_flows,
 )
+from railweave.workload.by_plane import PlaneBytes, bytes_by_plane
 from railweave.workload.collectives import (
     CollectiveOptions,
     append_collective,
@@ -21,6 +22,7 @@ from railweave.workload.groups import (
     Degrees,
     GroupKind,
     byte_shares,
+    message_reach,
     parallel_groups,
     resolve_degrees,
 )
@@ -64,6 +66,7 @@ __all__ = [
     "Degrees",
     "GroupKind",
     "JobPlan",
+    "PlaneBytes",
     "SizeTable",
     "StepVolume",
     "Traffic",
@@ -76,6 +79,7 @@ __all__ = [
     "burst_times",
     "bus_factor",
     "byte_shares",
+    "bytes_by_plane",
     "checkpoint_cost",
     "collective_traffic",
     "collective_volume",
@@ -85,6 +89,7 @@ __all__ = [
     "ingest_rate_bps",
     "job_traffic",
     "merge_traffic",
+    "message_reach",
     "minimum_bytes",
     "network_plane",
     "parallel_groups",

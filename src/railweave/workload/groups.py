@@ -24,10 +24,12 @@ __all__ = [
     "Degrees",
     "GroupKind",
     "byte_shares",
+    "message_reach",
     "parallel_groups",
     "resolve_degrees",
 ]
 
+I8 = npt.NDArray[np.int8]
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
@@ -148,8 +150,20 @@ def byte_shares(
         rail_aware: a message leaves through the NIC of its destination's rail, handed over inside
             the server where needed; else through the sender's own NIC.
     """
+    reach = message_reach(fabric, src, dst, rail_aware=rail_aware)
+    size = np.broadcast_to(np.asarray(size_bytes, dtype=np.float64), reach.shape)
+    return ByteShares(*(float(size[reach == part].sum()) for part in range(4)))
+
+
+def message_reach(
+    fabric: Fabric, src: npt.ArrayLike, dst: npt.ArrayLike, *, rail_aware: bool = True
+) -> I8:
+    """Return the farthest place that each message between GPUs passes on the back-end, (M,).
+
+    0: it stays in the server; 1: it crosses no more than a leaf; 2: a spine; 3: a core switch.
+    Arguments as for :func:`byte_shares`.
+    """
     a, b = np.asarray(src, dtype=np.int32), np.asarray(dst, dtype=np.int32)
-    size = np.broadcast_to(np.asarray(size_bytes, dtype=np.float64), a.shape)
     hub, server = scale_up_hub(fabric), fabric.node_server
     inside = (server[a] == server[b]) | ((hub[a] >= 0) & (hub[a] == hub[b]))
     out = _rail_nic(fabric, a, b) if rail_aware else gpu_nic(fabric)[a]
@@ -163,10 +177,10 @@ def byte_shares(
         np.where(right >= 0, pod[np.maximum(right, 0)], -1),
     )
     has_core = len(fabric.switches(PlaneId.BACKEND, 3)) > 0
-    leaf = ~inside & same_leaf
-    core = ~inside & ~same_leaf & ~same_pod if has_core else np.zeros(len(a), dtype=bool)
-    spine = ~inside & ~leaf & ~core
-    return ByteShares(*(float(size[part].sum()) for part in (inside, leaf, spine, core)))
+    reach = np.where(same_pod, 2, 3) if has_core else np.full(len(a), 2)
+    reach[same_leaf] = 1
+    reach[inside] = 0
+    return reach.astype(np.int8)
 
 
 def _any_equal(left: I32, right: I32) -> Bool:
