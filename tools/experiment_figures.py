@@ -11,12 +11,16 @@ import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from screenshots import CHROMIUM, IMAGES, ROOT, shoot
 
 from railweave.experiments import EXPERIMENTS, Experiment, Outcome, experiment
 from railweave.formats.files import staged
 from railweave.report.experiments import draw_chart, value_table
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 PAGE = ROOT / "docs" / "model" / "packet-experiments.md"
 FOLDER = "experiments"
@@ -38,13 +42,13 @@ def file_name(of: Experiment, chart: str) -> str:
     return f"{of.name}-{chart}.png"
 
 
-def section(of: Experiment, outcome: Outcome) -> Iterator[str]:
-    """Give the lines of an experiment's section."""
+def section(of: Experiment, outcome: Outcome, folder: str = FOLDER) -> Iterator[str]:
+    """Give the lines of an experiment's section; its pictures stand in this folder."""
     yield f"\n## {of.title}\n"
     yield f"`{of.name}` — {of.claim} **{'Holds' if outcome.holds else 'Does not hold'}.**\n"
     yield f"{outcome.reading}\n"
     for chart in outcome.charts:
-        yield f"![{of.title}: {chart.y_title}](../img/{FOLDER}/{file_name(of, chart.name)})\n"
+        yield f"![{of.title}: {chart.y_title}](../img/{folder}/{file_name(of, chart.name)})\n"
     yield "| parameter | |\n|---|---|"
     yield "\n".join(f"| {name} | {text} |" for name, text in of.parameters.items())
     table = value_table(of, outcome)
@@ -62,24 +66,28 @@ def main(names: list[str]) -> None:
     from playwright.sync_api import sync_playwright
 
     lines = [HEAD]
-    folder = IMAGES / FOLDER
-    folder.mkdir(exist_ok=True)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=list(CHROMIUM))
         for item in chosen:
             outcome = item.run()
             lines.extend(section(item, outcome))
-            for chart in outcome.charts:
-                picture = shoot(browser, draw_chart(chart))
-                with staged(folder) as files:
-                    files.write(
-                        file_name(item, chart.name),
-                        lambda path, data=picture: path.write_bytes(data),
-                    )
-            print(f"{item.name}: {'holds' if outcome.holds else 'DOES NOT HOLD'}", flush=True)
+            draw(browser, item, outcome, FOLDER)
         browser.close()
     if not names:
         write_page(PAGE, "\n".join(lines) + "\n")
+
+
+def draw(browser: Browser, of: Experiment, outcome: Outcome, folder: str) -> None:
+    """Draw an experiment's charts into a folder of the docs' pictures, and say how it ended."""
+    (IMAGES / folder).mkdir(exist_ok=True)
+    for chart in outcome.charts:
+        picture = shoot(browser, draw_chart(chart))
+        with staged(IMAGES / folder) as files:
+            files.write(
+                file_name(of, chart.name),
+                lambda path, data=picture: path.write_bytes(data),
+            )
+    print(f"{of.name}: {'holds' if outcome.holds else 'DOES NOT HOLD'}", flush=True)
 
 
 def write_page(path: Path, text: str) -> None:
