@@ -46,6 +46,7 @@ docs: $(VENV)/.installed
 screenshots: $(VENV)/.installed-test
 	tools/system-packages
 	$(BIN)/python tools/screenshots.py
+	$(BIN)/python tools/studio_screenshots.py
 
 # For work on the code: Python edits are live at once, `make dev` again after native ones.
 dev: $(VENV)/bin/python

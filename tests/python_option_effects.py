@@ -12,6 +12,7 @@ import railweave
 from python_option_views import (
     CUT,
     DESIGN,
+    NAMES_A_FILE,
     SMALL,
     advanced,
     built,
@@ -85,6 +86,7 @@ def _load_effects() -> dict[str, Effect]:
         "parse.file": Effect(
             lambda: message("railweave: 2", "a.yaml"), lambda: message("railweave: 2", "b.yaml")
         ),
+        "parse.files": changes(lambda files=True: message(NAMES_A_FILE, files=files), files=False),
         "BuiltDesign.fail.items": changes(lambda items=(): built().fail(items).failed, items=CUT),
         "BuiltDesign.what_if.items": changes(
             lambda items=("spine-1",): built().what_if(items).after.bisection_bps,

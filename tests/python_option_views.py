@@ -202,9 +202,20 @@ def taken_at_once(workers: int) -> int:
     return len(seen)
 
 
-def message(text: str, file: str) -> str:
+NAMES_A_FILE = """\
+railweave: 1
+name: other
+catalog: [parts.yaml]
+cluster:
+  servers: {model: dgx-h100, count: 4}
+planes:
+  backend: {transport: infiniband, topology: rail-optimized, switch: qm9700}
+"""
+
+
+def message(text: str, file: str = "a.yaml", *, files: bool = True) -> str:
     try:
-        railweave.parse(text, file)
+        railweave.parse(text, file, files=files)
     except RailweaveError as error:
         return str(error)
     return ""

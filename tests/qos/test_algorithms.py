@@ -33,6 +33,15 @@ def test_every_profile_says_where_it_is_from(name):
     assert set(control.assumed) <= names - {"source", "assumed"}
 
 
+def test_every_profile_says_what_it_is():
+    said = {name: cc.algorithm(name, 100e9).about for name in cc.PROFILE_NAMES}
+    assert all(text.endswith(".") and "\n" not in text for text in said.values())
+    assert (
+        said["dctcp"] == "DCTCP: the window shrinks in proportion to the share of marked packets."
+    )
+    assert len(set(said.values())) == len(said) - 2  # the three of DCQCN are one algorithm
+
+
 def test_profiles_hold_the_published_values():
     firmware = cc.algorithm("dcqcn-firmware", 400e9)
     assert isinstance(firmware, cc.Dcqcn)

@@ -1,0 +1,56 @@
+"""Pure functions run beside the event loop, and their values kept: equal calls are made once."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+__all__ = ["Calculator"]
+
+Value = TypeVar("Value")
+MOST_KEPT = 200
+
+
+class Calculator:
+    """Runs functions in a few threads. Used from one event loop only.
+
+    Args:
+        threads: that compute at once.
+    """
+
+    def __init__(self, threads: int = 2) -> None:
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="studio")
+        self._kept: OrderedDict[bytes, asyncio.Future[Any]] = OrderedDict()
+
+    async def __call__(self, function: Callable[..., Value], *arguments: object) -> Value:
+        """Return the function's value; a call equal to an earlier one gets that one's.
+
+        Args:
+            function: of a module, without effects.
+            arguments: immutable and picklable; they are the key.
+        """
+        key = pickle.dumps((function.__module__, function.__qualname__, arguments))
+        kept = self._kept.get(key)
+        if kept is None:
+            loop = asyncio.get_running_loop()
+            kept = loop.run_in_executor(self._pool, function, *arguments)
+            self._kept[key] = kept
+            if len(self._kept) > MOST_KEPT:
+                self._kept.popitem(last=False)
+        else:
+            self._kept.move_to_end(key)
+        try:
+            # Shielded: others may wait for the same value when one of them goes away.
+            value: Value = await asyncio.shield(kept)
+        except Exception:
+            self._kept.pop(key, None)
+            raise
+        return value
+
+    def close(self) -> None:
+        """Begin no more work."""
+        self._pool.shutdown(wait=False, cancel_futures=True)

@@ -1,0 +1,414 @@
+"""Lab 5 without its page: from the controls to everything that is shown, by the public API."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from railweave.errors import DesignError, Problem, RailweaveError, SizingError
+from railweave.fabric import Fabric, PlaneId
+from railweave.fabric.capacity import rack_capacities, switch_capacities
+from railweave.fabric.summary import BuildSummary, build_summary
+from railweave.report.main_job import pod_name
+from railweave.report.page_table import PageTable
+from railweave.report.page_table import ratio as ratio_text
+from railweave.studio.fabric_scene import fabric_scene
+from railweave.studio.lab import Number, Reproduce, TraceRow
+from railweave.studio.labs._fabric_build import built_of, known_failures
+from railweave.studio.labs._fabric_flows import link_loads
+from railweave.studio.labs._fabric_path import PathView, path_view
+from railweave.studio.labs._fabric_state import State, design_text
+from railweave.studio.scene import Scene
+from railweave.units import format_bits_rate, format_si
+
+if TYPE_CHECKING:
+    from railweave.api import BuiltDesign
+    from railweave.fabric.failures import WhatIf
+
+__all__ = ["ALL", "BIG_GPUS", "Part", "Refusal", "View", "study"]
+
+F64 = npt.NDArray[np.float64]
+
+#: the canvas's states in words
+_STATES: Final = {
+    "": "up",
+    "down": "out",
+    "hot": "up, busiest",
+    "marked": "up, on the path",
+    "paused": "up",
+    "slow": "up",
+}
+#: stands for every group in ``State.open``
+ALL: Final = "all"
+#: GPUs from which building takes so long that it is said
+BIG_GPUS: Final = 4096
+#: devices and cables up to which a fabric is drawn in full at once
+MOST_DRAWN: Final = 12_000
+FILE: Final = "fabric.yaml"
+#: the control that writes a field of the back-end, or of the cluster
+CONTROLS: Final = {
+    "counts.spine": "Spines",
+    "switch": "Switch",
+    "topology": "Topology",
+    "tiers": "Tiers",
+    "planes": "Parallel planes",
+    "uplink_speed": "Uplink speed",
+    "speed": "NIC speed",
+    "oversubscription": "Oversubscription",
+    "oversubscription.leaf": "Oversubscription of a leaf",
+    "oversubscription.spine": "Oversubscription of a spine",
+    "zone": "Servers a zone",
+    "top_of_rack": "One leaf a rack",
+    "routing": "Routing",
+    "routing.scheme": "Routing",
+    "routing.queue_pairs": "Queue pairs",
+    "cluster.racks": "Racks",
+    "cluster.servers_per_rack": "Servers a rack",
+}
+#: the input that takes the value proposed for a field
+FIXES: Final = {
+    "counts.spine": "spines",
+    "topology": "topology",
+    "tiers": "tiers",
+    "planes": "planes",
+    "uplink_speed": "uplink_speed",
+    "zone": "zone",
+    "routing.scheme": "routing",
+    "cluster.racks": "racks",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A device, a cable or a bundle of what is drawn: a row of the table under the drawing."""
+
+    id: str
+    name: str
+    kind: str
+    ends: str
+    state: str
+    detail: str
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why the controls describe nothing that can be built, in a sentence.
+
+    ``fix`` is the (field of the state, its nearest value that is said to work), where it is known.
+    """
+
+    sentence: str
+    fix: tuple[str, object] | None = None
+
+
+@dataclass(frozen=True)
+class View:
+    """Everything that the lab shows of one state, without its flows."""
+
+    text: str
+    gpus: int
+    out: tuple[str, ...]
+    numbers: tuple[Number, ...]
+    sentences: tuple[str, ...]
+    tables: tuple[PageTable, ...]
+    scene: Scene
+    parts: tuple[Part, ...]
+    cost: PageTable | None
+    path: PathView
+    trace: tuple[TraceRow, ...]
+    reproduce: Reproduce
+    assumptions: tuple[str, ...]
+    note: str
+
+
+def study(state: State) -> View | Refusal:
+    """Build what the controls say and return it in numbers, words and a drawing.
+
+    What cannot be built is answered by a `Refusal`; nothing is raised for it.
+    """
+    try:
+        return _study(state)
+    except DesignError as error:
+        sentence = "; ".join(_said(problem) for problem in error.problems)
+        return Refusal(sentence, _fix(error.problems[0]))
+    except SizingError as error:
+        return Refusal(_said(error.problem), _fix(error.problem))
+    except RailweaveError as error:
+        return Refusal(str(error))
+
+
+def _said(problem: Problem) -> str:
+    """Write a problem with the control that it is of, instead of a line of a file."""
+    control = CONTROLS.get(problem.path.removeprefix("planes.backend."))
+    path = f"{control} ({problem.path})" if control else problem.path
+    return str(replace(problem, path=path, file="", line=0))
+
+
+def _fix(problem: Problem) -> tuple[str, object] | None:
+    """Return the control and the value that the problem proposes."""
+    field = FIXES.get(problem.path.removeprefix("planes.backend."))
+    if field is None or not problem.nearest:
+        return None
+    whole = isinstance(getattr(State(), field), int)
+    if whole and not problem.nearest.isdigit():
+        return None
+    return field, int(problem.nearest) if whole else problem.nearest
+
+
+def _study(state: State) -> View:
+    text = design_text(state)
+    whole = built_of(text)
+    out, gone = known_failures(whole, state.out)
+    state = replace(state, out=out)
+    built = whole.fail(out)
+    summary = build_summary(built.built, built.design, built.document.catalog, domains=False)
+    cost = whole.what_if(state.out) if state.out else None
+    path = path_view(built, state)
+    load = link_loads(built, state) if state.loads else None
+    scene, note = _scene(built.fabric, state, path, load, pod_name(summary.backend))
+    counts = summary.backend.counts
+    return View(
+        text=text,
+        gpus=counts.gpus,
+        out=out,
+        numbers=_numbers(built, summary, cost),
+        sentences=tuple(_sentences(built, summary, cost)),
+        tables=_tables(summary),
+        scene=scene,
+        parts=_parts(scene),
+        cost=cost_table(cost) if cost else None,
+        path=path,
+        trace=path.trace,
+        reproduce=reproduce(state.out, path),
+        assumptions=tuple(
+            f"{one.subject}: {one.statement} ({one.certainty.value})" for one in summary.assumptions
+        ),
+        note=" ".join(part for part in (gone, note) if part),
+    )
+
+
+# ---------------------------------------------------------------- the drawing
+
+
+def _scene(
+    fabric: Fabric, state: State, path: PathView, load: F64 | None, pod: str
+) -> tuple[Scene, str]:
+    """Draw the back-end, with the groups opened that are asked for."""
+    wanted = frozenset(state.open)
+    note = ""
+    if ALL in wanted:
+        closed = fabric_scene(fabric)
+        size = sum(group.count for group in closed.groups) + fabric.n_links // 2
+        wanted = frozenset(group.id for group in closed.groups)
+        if size > MOST_DRAWN:
+            wanted, note = (
+                frozenset(),
+                (
+                    f"All groups together have {size:,} devices and cables, more than the "
+                    f"{MOST_DRAWN:,} that are drawn at once; open the groups one by one."
+                ),
+            )
+    scene = fabric_scene(
+        fabric,
+        expanded=wanted,
+        load=load,
+        marked=path.duplex,
+        pod_name=pod,
+        title=f"back-end of {fabric.name}",
+    )
+    return scene, note
+
+
+def _parts(scene: Scene) -> tuple[Part, ...]:
+    """Return what is drawn as rows: devices from the top down, then links."""
+    order = {kind: n for n, kind in enumerate(("core", "spine", "switch", "leaf"))}
+    nodes = sorted(scene.nodes, key=lambda node: order.get(node.kind, 9))
+    label = {node.id: node.label for node in scene.nodes}
+    rows = [
+        Part(
+            node.id,
+            node.label,
+            node.kind if node.count == 1 else f"{node.count:,} × {node.kind}",
+            "",
+            _STATES[node.state],
+            node.detail,
+        )
+        for node in nodes
+    ]
+    rows += [
+        Part(
+            link.id,
+            link.id,
+            "link" if link.count == 1 else f"{link.count:,} links",
+            f"{label[link.source]} – {label[link.target]}",
+            "partly out" if link.role == "fault" else _STATES[link.state],
+            link.detail,
+        )
+        for link in scene.links
+    ]
+    return tuple(rows)
+
+
+# ---------------------------------------------------------------- numbers
+
+
+def _numbers(built: BuiltDesign, summary: BuildSummary, cost: WhatIf | None) -> tuple[Number, ...]:
+    """Return the tiles: the same numbers as ``railweave build --json``."""
+    plane = summary.backend
+    counts, capacity = plane.counts, plane.capacity
+    found = [_count("gpus", "GPUs", counts.gpus), _count("servers", "Servers", counts.servers)]
+    keys = {"leaf": "leaves", "spine": "spines", "core": "cores", "switch": "switches"}
+    for tier, count in counts.switches:
+        found.append(_count(keys[tier], keys[tier].capitalize(), count))
+    found.append(_count("cables", "Cables", sum(n for _, n in plane.cables)))
+    found += _capacity_numbers(built, summary)
+    found.append(_rate("bisection", "Bisection", capacity.bisection_bps))
+    share = capacity.bisection.fraction
+    if np.isfinite(share):
+        found.append(Number("bisection_share", "Of full bisection", f"{share:.1%}", share))
+    paths = capacity.ecmp_paths
+    found.append(Number("ecmp_paths", "Equal-cost paths", f"{paths:,.0f}", float(paths)))
+    if summary.power is not None:
+        power_w = summary.power.total_w
+        found.append(Number("power", "Power", format_si(power_w, "W"), power_w))
+    if cost is not None:
+        found.append(
+            Number("bisection_left", "Bisection left", f"{cost.bisection_left:.1%}",
+                   cost.bisection_left)
+        )  # fmt: skip
+        found.append(_count("gpus_cut_off", "GPUs cut off", cost.gpus_cut_off))
+    return tuple(found)
+
+
+def _capacity_numbers(built: BuiltDesign, summary: BuildSummary) -> list[Number]:
+    """Return what leads upwards: by leaf, in all, and out of a rack."""
+    found = []
+    plane = summary.backend
+    leaf = plane.capacity.plane.tier("leaf")
+    if leaf is not None and leaf.oversubscription is not None:
+        value = leaf.oversubscription
+        found.append(Number("oversubscription", "Oversubscription", ratio_text(value), value))
+    ways = next((tier for tier in plane.paths.tiers if tier.tier == "leaf"), None)
+    if ways is not None and leaf is not None:
+        found.append(_count("ecmp_spines", "Spines a leaf can choose", ways.min_neighbours))
+        found.append(_count("uplinks", "Uplinks of a leaf", ways.min_uplinks))
+        switches = switch_capacities(built.fabric, PlaneId.BACKEND)
+        at = np.array(switches.tier) == "leaf"
+        least = float(switches.up_bps[at].min(initial=np.inf)) if at.any() else 0.0
+        found.append(_rate("leaf_uplink", "Uplink of a leaf", least))
+        found.append(_rate("uplink_capacity", "Uplinks of all leaves", leaf.populated_up_bps))
+    frame = built.routing().planes[PlaneId.BACKEND].frame
+    racks = rack_capacities(built.fabric, PlaneId.BACKEND, frame)
+    if racks:
+        leaving = min(rack.leaving_bps for rack in racks)
+        found.append(_rate("rack_uplink", "Uplink of a rack", leaving))
+    return found
+
+
+def _count(key: str, label: str, value: int) -> Number:
+    return Number(key, label, f"{value:,}", float(value))
+
+
+def _rate(key: str, label: str, value_bps: float) -> Number:
+    return Number(key, label, format_bits_rate(value_bps), value_bps)
+
+
+# ---------------------------------------------------------------- words and tables
+
+
+def _sentences(built: BuiltDesign, summary: BuildSummary, cost: WhatIf | None) -> Iterable[str]:
+    """Say what the numbers mean."""
+    plane = summary.backend
+    counts = plane.counts
+    switches = ", ".join(f"{n:,} {_plural(tier, n)}" for tier, n in counts.switches)
+    yield f"{counts.servers:,} servers with {counts.gpus:,} GPUs on {switches}."
+    leaf = plane.capacity.plane.tier("leaf")
+    value = leaf.oversubscription if leaf else None
+    if value is None:
+        yield "One tier: no link is shared on the way between two hosts."
+    elif value <= 1:
+        yield (
+            f"A leaf sends up as much as it takes in ({ratio_text(value)}); flows can still meet "
+            "on one uplink while another is idle, as the distribution below shows."
+        )
+    else:
+        yield (
+            f"When all hosts of a leaf send upwards at once, each gets {1 / value:.0%} of its "
+            f"speed ({ratio_text(value)})."
+        )
+    if cost is not None:
+        text = cost.describe()
+        yield text[0].upper() + text[1:] + "."
+    yield from (f"{finding.message}." for finding in built.built.findings if finding.message)
+    steps = [
+        f"{step.topology} to {step.max_gpus:,} GPUs{'' if step.enough else ' (too few)'}"
+        for step in plane.growth
+    ]
+    if steps:
+        yield f"With these switches the back-end goes: {'; '.join(steps)}."
+
+
+def _plural(tier: str, count: int) -> str:
+    if count == 1:
+        return tier
+    return {"leaf": "leaves", "switch": "switches"}.get(tier, f"{tier}s")
+
+
+def _some(count: int, one: str, many: str) -> str:
+    return f"{count:,} {one if count == 1 else many}"
+
+
+def _tables(summary: BuildSummary) -> tuple[PageTable, ...]:
+    from railweave.report.tables import capacity_tables, cuts_table, path_table
+
+    tables = (*capacity_tables(summary), cuts_table(summary), path_table(summary))
+    return tuple(table for table in tables if table.rows)
+
+
+def cost_table(cost: WhatIf) -> PageTable:
+    """Return a plane before and after a failure."""
+    a, b = cost.before, cost.after
+    rows = [
+        ("links up", f"{a.links_up:,}", f"{b.links_up:,}"),
+        ("host links with a way", format_bits_rate(a.host_bps), format_bits_rate(b.host_bps)),
+    ]
+    after = {tier: (down, up) for tier, down, up in b.tiers}
+    for tier, _, up in a.tiers:
+        if up:
+            now = after.get(tier, (0.0, 0.0))[1]
+            rows.append((f"up from the {_plural(tier, 2)}", format_bits_rate(up),
+                         format_bits_rate(now)))  # fmt: skip
+    rows += [
+        ("bisection", format_bits_rate(a.bisection_bps),
+         f"{format_bits_rate(b.bisection_bps)} ({cost.bisection_left:.1%})"),
+        ("its worst halving", a.bisection_cut, b.bisection_cut),
+        ("equal-cost paths", f"{a.ecmp_paths:,.0f}", f"{b.ecmp_paths:,.0f}"),
+        ("diameter, links", f"{a.diameter}", f"{b.diameter}"),
+        ("GPUs cut off", f"{a.gpus_cut_off:,}", f"{b.gpus_cut_off:,}"),
+        ("servers cut off", f"{a.servers_cut_off:,}", f"{b.servers_cut_off:,}"),
+    ]  # fmt: skip
+    links = _some(cost.links_down, "link", "links")
+    title = f"{links} and {_some(cost.switches_down, 'switch', 'switches')} out"
+    return PageTable("cost", title, ("", "before", "after"), tuple(rows))
+
+
+def reproduce(out: Sequence[str], path: PathView) -> Reproduce:
+    """Return the command and the Python that give the same numbers from the saved file."""
+    fails = "".join(f" --fail '{item}'" if "*" in item else f" --fail {item}" for item in out)
+    lines = [
+        "import railweave",
+        "",
+        f'built = railweave.load("{FILE}").build()',
+    ]
+    if out:
+        lines += [
+            f"print(built.what_if({list(out)!r}).describe())",
+            f"built = built.fail({list(out)!r})",
+        ]
+    lines += ["summary = built.summary()", "print(summary.backend.to_json())"]
+    lines += path.python()
+    return Reproduce(f"railweave build {FILE}{fails} --json", "\n".join(lines))

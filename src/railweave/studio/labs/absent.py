@@ -1,0 +1,19 @@
+"""Labs whose engines are not there yet: shown greyed, with what is missing."""
+
+from __future__ import annotations
+
+from railweave.studio.content import lab
+from railweave.studio.lab import Lab
+
+__all__ = ["DESIGN", "INCIDENT", "RDMA", "TRANSPORT"]
+
+
+def _absent(number: int, key: str, hue: int) -> Lab:
+    text = lab(key)
+    return Lab(number, key, text.title, text.summary, hue, None, text.missing)
+
+
+TRANSPORT = _absent(3, "transport", 185)
+RDMA = _absent(4, "rdma", 290)
+INCIDENT = _absent(8, "incident", 5)
+DESIGN = _absent(9, "design", 230)

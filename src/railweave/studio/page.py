@@ -1,0 +1,298 @@
+"""One visitor's page of one lab: what the shell gives to a lab, and shows for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from nicegui import background_tasks, ui
+
+from railweave.errors import RailweaveError
+from railweave.studio.help import help_button
+from railweave.studio.job_view import JobView
+from railweave.studio.lab import Lab, Number, Reproduce, TraceRow
+from railweave.studio.learn import learn_panel
+from railweave.studio.state import from_query, to_query
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from nicegui.element import Element
+
+    from railweave.runs.jobs import Work
+    from railweave.studio.app import Studio
+    from railweave.studio.session import Session
+
+__all__ = ["LabPage"]
+
+State = TypeVar("State")
+Value = TypeVar("Value")
+MOST_TRACE = 2000
+
+
+class LabPage:
+    """What a lab's ``build`` works with.
+
+    ``controls`` is the column of inputs (left, above the rest where the page is narrow), ``main``
+    the place for what the lab draws; both are used as ``with page.main: …``.
+    """
+
+    def __init__(
+        self, studio: Studio, session: Session, lab: Lab, query: Mapping[str, str]
+    ) -> None:
+        self.studio = studio
+        self.session = session
+        self.lab = lab
+        self._query = dict(query)
+        self._url = f"/lab/{lab.key}"
+        self._numbers: tuple[Number, ...] = ()
+        self._turn = 0
+        self._task: asyncio.Task[Any] | None = None
+        self._tile_shape: tuple[tuple[str, str], ...] = ()
+        self._tile_labels: list[tuple[ui.label, ui.label]] = []
+        self._heard_baseline: Callable[[], None] | None = None
+        with ui.element("div").classes("rw-lab"):
+            with ui.element("div").classes("rw-side"):
+                self.controls: Element = (
+                    ui.element("section").classes("rw-panel").props('aria-label="Inputs"')
+                )
+            with ui.element("div").classes("rw-body"):
+                self._banner = ui.element("div").props("role=alert").classes("rw-banner hidden")
+                self._tiles = (
+                    ui.element("section").classes("rw-tiles").props('aria-label="Results"')
+                )
+                self._words = ui.element("section").classes("rw-words").props("aria-live=polite")
+                self.main: Element = ui.element("div").classes("rw-main")
+                self._trace_box = ui.element("section").classes("hidden rw-card")
+                self._build_tools()
+                learn_panel(self)
+
+    # ---------------------------------------------------------- state
+
+    def state(self, cls: type[State]) -> State:
+        """Return the lab's inputs from the page's address; what cannot be read is said."""
+        state, problems = from_query(cls, self._query)
+        if problems:
+            self.problem("; ".join(problems))
+        return state
+
+    def update(self, state: object) -> None:
+        """Write the inputs into the address, so that its link shows the same again."""
+        query = to_query(state)
+        url = f"/lab/{self.lab.key}" + (f"?{query}" if query else "")
+        if url != self._url:
+            self._url = url
+            ui.navigate.history.replace(url)
+
+    # ---------------------------------------------------------- what every lab shows
+
+    def numbers(self, numbers: tuple[Number, ...]) -> None:
+        """Show these quantities, each beside the pinned baseline's."""
+        self._numbers = numbers
+        baseline = self.session.baseline(self.lab.key)
+        shape = tuple((number.key, number.label) for number in numbers)
+        if shape != self._tile_shape:
+            self._tile_shape = shape
+            self._build_tiles(numbers)
+        for number, (value, beside) in zip(numbers, self._tile_labels, strict=True):
+            value.set_text(number.text)
+            before = baseline.value(number.key) if baseline else None
+            beside.set_text("" if before is None else _compared(number, before))
+
+    def _build_tiles(self, numbers: tuple[Number, ...]) -> None:
+        """Build the tiles; as long as they are the same quantities only their texts change."""
+        self._tiles.clear()
+        self._tile_labels = []
+        with self._tiles:
+            for number in numbers:
+                with ui.element("div").classes("rw-tile").props(f'data-number="{number.key}"'):
+                    with ui.row(wrap=False).classes("rw-label"):
+                        ui.label(number.label)
+                        help_button(number.key)
+                    value = ui.label("").classes("rw-value")
+                    self._tile_labels.append((value, ui.label("").classes("rw-quiet")))
+
+    def interpretation(self, sentences: Sequence[str]) -> None:
+        """Say what the numbers mean."""
+        self._words.clear()
+        with self._words:
+            for sentence in sentences:
+                ui.label(sentence)
+
+    def reproduce(self, how: Reproduce) -> None:
+        """Show the command and the Python that give the same numbers."""
+        self._command.set_content(how.command)
+        self._python.set_content(how.python)
+
+    def not_modelled(self, items: Sequence[str]) -> None:
+        """Say what this result leaves out."""
+        self._limits.clear()
+        with self._limits, ui.element("ul"):
+            for item in items:
+                with ui.element("li"):
+                    ui.label(item)
+
+    def trace(self, rows: Sequence[TraceRow]) -> None:
+        """Show what happens when, the first :data:`MOST_TRACE` rows of it."""
+        self._trace_box.classes(remove="hidden")
+        self._trace_box.clear()
+        from railweave.units import format_seconds
+
+        with self._trace_box:
+            ui.label("Trace").classes("rw-h2").props("role=heading aria-level=2")
+            if len(rows) > MOST_TRACE:
+                ui.label(f"The first {MOST_TRACE:,} of {len(rows):,} moments.").classes("rw-quiet")
+            columns = [
+                {"name": "time", "label": "Time", "field": "time", "align": "right"},
+                {"name": "where", "label": "Where", "field": "where", "align": "left"},
+                {"name": "what", "label": "What", "field": "what", "align": "left"},
+            ]
+            shown = [
+                {"id": i, "time": format_seconds(r.time_s), "where": r.where, "what": r.what}
+                for i, r in enumerate(rows[:MOST_TRACE])
+            ]
+            ui.table(columns=columns, rows=shown, row_key="id", pagination=10).props(
+                "dense flat"
+            ).classes("rw-trace")
+
+    def problem(self, text: str | None) -> None:
+        """Show a sentence above the results, or take it away."""
+        self._banner.clear()
+        if not text:
+            self._banner.classes(add="hidden")
+            return
+        self._banner.classes(remove="hidden")
+        with self._banner:
+            ui.label(text)
+
+    # ---------------------------------------------------------- work
+
+    async def compute(self, function: Callable[..., Value], *arguments: object) -> Value | None:
+        """Run a pure function away from the event loop and return its value.
+
+        Equal calls are answered from memory, whoever made them. None is returned where a newer call
+        of this page has been made meanwhile, or where the arguments cannot be used: that is said in
+        the banner.
+        """
+        self._turn += 1
+        turn = self._turn
+        try:
+            value = await self.studio.compute(function, *arguments)
+        except RailweaveError as error:
+            if turn == self._turn:
+                self.problem(str(error))
+            return None
+        if turn != self._turn:
+            return None
+        self.problem(None)
+        return value
+
+    async def run_job(
+        self,
+        kind: str,
+        work: Work,
+        argument: object,
+        key: Mapping[str, Any],
+        on_partial: Callable[[Any], None] | None = None,
+    ) -> Any | None:  # noqa: ANN401 - the document that the work returns
+        """Run long work in a worker process, with progress and a cancel button; return its result.
+
+        A newer call of this page cancels the one before, which returns None; so does cancelling,
+        and a failure, which is said in the banner. The same key is never worked for twice.
+
+        Args:
+            kind: a word for what it does.
+            work: see :class:`railweave.runs.jobs.JobQueue`.
+            argument: picklable.
+            key: everything that the result depends on, as JSON could hold it.
+            on_partial: is given each document that the work publishes on its way.
+        """
+        from railweave import __version__
+        from railweave.runs import content_key
+
+        name = content_key({"kind": kind}, key, __version__)
+        try:
+            return await self._job.run(kind, work, argument, name, on_partial)
+        except RailweaveError as error:
+            self.problem(str(error))
+            return None
+
+    def cancel_job(self) -> None:
+        """Cancel the job that runs for this page, if one does: nobody waits for it any more."""
+        self._job.cancel()
+
+    def on_baseline(self, heard: Callable[[], None]) -> None:
+        """Have a function called when the visitor has pinned or unpinned the lab's baseline."""
+        self._heard_baseline = heard
+
+    def soon(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Run a lab's refresh; one that has not begun yet is replaced by the newer one."""
+
+        async def run() -> None:
+            with self.main:
+                await work()
+
+        background_tasks.create_lazy(run(), name=f"refresh {id(self)}")
+
+    @contextmanager
+    def busy(self, what: str) -> Iterator[None]:
+        """Show that something takes time while the block runs."""
+        self._busy.set_text(what)
+        self._busy.classes(remove="hidden")
+        try:
+            yield
+        finally:
+            self._busy.classes(add="hidden")
+
+    # ---------------------------------------------------------- inside
+
+    def _build_tools(self) -> None:
+        """Build what stands below the lab's own drawings: keep, copy, limits."""
+        self._busy = ui.label("").classes("rw-quiet hidden").props("role=status")
+        self._job = JobView(self.studio.queue, self.session.visitor)
+        with ui.row().classes("rw-tools"):
+            ui.button("Keep this run", on_click=self._keep).props("outline dense no-caps")
+            ui.button("Pin as baseline", on_click=self._pin).props("outline dense no-caps")
+            ui.button("Unpin", on_click=self._unpin).props("flat dense no-caps")
+        with ui.expansion("Copy as command or Python").classes("rw-card w-full"):
+            self._command = ui.code("", language="bash").classes("w-full rw-copy-command")
+            self._python = ui.code("", language="python").classes("w-full rw-copy-python")
+        with ui.expansion("What this does not model").classes("rw-card w-full rw-limits"):
+            self._limits = ui.element("div")
+
+    def _label(self) -> str:
+        query = self._url.partition("?")[2].replace("&", ", ").replace("+", " ")
+        from urllib.parse import unquote
+
+        return f"{self.lab.title}: {unquote(query) or 'defaults'}"[:120]
+
+    def _keep(self) -> None:
+        if not self._numbers:
+            return
+        self.session.keep(self.lab.key, self._label(), self._url, self._numbers)
+        ui.notify("Kept; the run list is on the home page.")
+
+    def _pin(self) -> None:
+        if not self._numbers:
+            return
+        run = self.session.keep(self.lab.key, self._label(), self._url, self._numbers)
+        self.session.pin(run)
+        self.numbers(self._numbers)
+        if self._heard_baseline is not None:
+            self._heard_baseline()
+        ui.notify("Pinned: new results are shown beside these.")
+
+    def _unpin(self) -> None:
+        self.session.unpin(self.lab.key)
+        self.numbers(self._numbers)
+        if self._heard_baseline is not None:
+            self._heard_baseline()
+
+
+def _compared(now: Number, before: Number) -> str:
+    """Say the baseline's value, and by how much the new one differs."""
+    if before.value and now.value != before.value:
+        return f"baseline {before.text} ({now.value / before.value - 1:+.1%})"
+    return f"baseline {before.text}"

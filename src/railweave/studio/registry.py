@@ -1,0 +1,42 @@
+"""The labs that are installed: ours and those of others, by entry points."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.metadata import entry_points
+from itertools import pairwise
+
+from railweave.errors import InputError
+from railweave.studio.lab import Lab
+
+__all__ = ["GROUP", "find_lab", "installed_labs"]
+
+GROUP = "railweave.labs"
+
+
+@cache
+def installed_labs() -> tuple[Lab, ...]:
+    """Return every registered lab by its number.
+
+    Raises:
+        InputError: two labs have one number or key, or an entry point holds no lab.
+    """
+    labs: list[Lab] = []
+    for entry in entry_points(group=GROUP):
+        lab = entry.load()
+        if not isinstance(lab, Lab):
+            raise InputError(f"entry point {entry.name} of {GROUP} holds no Lab but {lab!r}")
+        labs.append(lab)
+    labs.sort(key=lambda lab: lab.number)
+    for one, other in pairwise(labs):
+        if one.number == other.number:
+            raise InputError(
+                f"labs {one.key} and {other.key} both have the number {one.number}; give one of "
+                f"them another in its package's entry points of {GROUP}"
+            )
+    return tuple(labs)
+
+
+def find_lab(key: str) -> Lab | None:
+    """Return the lab of this key, or None."""
+    return next((lab for lab in installed_labs() if lab.key == key), None)

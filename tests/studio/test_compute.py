@@ -1,0 +1,85 @@
+"""Calls made once, whoever makes them."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from railweave.errors import InputError
+from railweave.studio.compute import MOST_KEPT, Calculator
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+CALLS: list[int] = []
+GATE = threading.Event()
+
+
+def square(value: int) -> int:
+    CALLS.append(value)
+    GATE.wait(10)
+    return value * value
+
+
+def refuse(value: int) -> int:
+    CALLS.append(value)
+    raise InputError(f"not {value}")
+
+
+@pytest.fixture
+def calculator() -> Iterator[Calculator]:
+    CALLS.clear()
+    GATE.set()
+    calculator = Calculator()
+    yield calculator
+    calculator.close()
+
+
+def test_equal_calls_are_made_once_even_at_once(calculator: Calculator) -> None:
+    async def both() -> list[int]:
+        GATE.clear()
+        tasks = [asyncio.create_task(calculator(square, 7)) for _ in range(5)]
+        await asyncio.sleep(0)
+        GATE.set()
+        return [*await asyncio.gather(*tasks), await calculator(square, 7)]
+
+    assert asyncio.run(both()) == [49] * 6
+    assert CALLS == [7]
+
+
+def test_one_who_goes_away_takes_nobodys_value(calculator: Calculator) -> None:
+    async def leave() -> int:
+        GATE.clear()
+        gone = asyncio.create_task(calculator(square, 3))
+        stays = asyncio.create_task(calculator(square, 3))
+        await asyncio.sleep(0)
+        gone.cancel()
+        GATE.set()
+        return await stays
+
+    assert asyncio.run(leave()) == 9
+
+
+def test_a_refusal_is_not_kept(calculator: Calculator) -> None:
+    async def twice() -> None:
+        for _ in range(2):
+            with pytest.raises(InputError, match="not 5"):
+                await calculator(refuse, 5)
+
+    asyncio.run(twice())
+    assert CALLS == [5, 5]
+
+
+def test_the_oldest_values_are_forgotten(calculator: Calculator) -> None:
+    async def many() -> None:
+        for i in range(MOST_KEPT + 1):
+            await calculator(square, i)
+        await calculator(square, MOST_KEPT)
+        await calculator(square, 0)
+
+    asyncio.run(many())
+    assert CALLS.count(MOST_KEPT) == 1
+    assert CALLS.count(0) == 2

@@ -1,0 +1,170 @@
+"""Lab 7 in a browser: its main task, with the command line's numbers on screen."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from typer.testing import CliRunner
+
+from railweave.cli._app import app
+from railweave.studio.labs._collectives import bytes_text
+from railweave.units import format_seconds, format_si
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+pytestmark = pytest.mark.browser
+
+
+def cli(command: str) -> dict[str, object]:
+    answer = CliRunner().invoke(app, [*shlex.split(command.splitlines()[0])[1:], "--json"])
+    assert answer.exit_code == 0, answer.output
+    document: dict[str, object] = json.loads(answer.output)
+    return document
+
+
+def opened(page: Page, studio: str, query: str = "") -> None:
+    page.goto(f"{studio}/lab/collectives{query}")
+    settled(page)
+
+
+def settled(page: Page) -> None:
+    """Wait until the engine has answered and the animation is there."""
+    page.wait_for_function(
+        "() => { const tile = document.querySelector('[data-number=engine_time] .rw-value');"
+        " return tile && tile.textContent !== '…' && document.querySelector('.rw-round'); }"
+    )
+
+
+def tile(page: Page, key: str) -> str:
+    return page.locator(f"[data-number={key}] .rw-value").inner_text()
+
+
+def shows(page: Page, key: str, text: str) -> None:
+    page.wait_for_function(
+        "([key, text]) => document.querySelector(`[data-number=${key}] .rw-value`)"
+        "?.textContent === text",
+        arg=[key, text],
+    )
+
+
+def fill(page: Page, label: str, text: str) -> None:
+    field = page.get_by_label(f"{label}, exact")
+    field.fill(text)
+    field.press("Enter")
+
+
+def choose(page: Page, label: str, option: str) -> None:
+    page.get_by_role("combobox", name=label, exact=True).click()
+    page.get_by_role("option", name=option, exact=True).click()
+
+
+def command(page: Page) -> str:
+    page.get_by_text("Copy as command or Python").click()
+    text = page.locator(".rw-copy-command code").first.inner_text()
+    page.get_by_text("Copy as command or Python").click()
+    return text
+
+
+def test_main_task(page, studio):
+    opened(page, studio)
+    assert tile(page, "rounds") == "6"
+    assert tile(page, "bytes_per_gpu") == "384 MB"
+    assert tile(page, "closed_form_time") == "30.72 ms"
+    fill(page, "GPUs", "6")
+    fill(page, "Size", "32 MiB")
+    fill(page, "Latency of a message", "3 us")
+    shows(page, "rounds", "10")
+    said = cli(
+        'railweave collective all-reduce --ranks 6 --size "32 MiB" --algorithm ring '
+        '--bandwidth "100 Gb/s" --latency "3 us"'
+    )
+    shows(page, "closed_form_time", format_seconds(said["time_s"]))
+    assert tile(page, "bytes_per_gpu") == bytes_text(said["bytes_sent_per_rank"])
+    assert tile(page, "lower_bound") == format_seconds(said["lower_bound_s"])
+    assert tile(page, "algbw") == format_si(said["algbw_Bps"], "B/s")
+    assert tile(page, "busbw") == format_si(said["busbw_Bps"], "B/s")
+    assert cli(command(page)) == said
+    settled(page)
+    shown = {key: tile(page, key) for key in ("rounds", "closed_form_time", "engine_time")}
+    address = page.url
+    page.goto("about:blank")
+    opened(page, studio, address.removeprefix(f"{studio}/lab/collectives"))
+    assert {key: tile(page, key) for key in shown} == shown
+
+
+def test_stepping_shows_each_round_and_what_is_held(page, studio):
+    opened(page, studio)
+    held = page.get_by_role("region", name="What each GPU holds")
+    moved = page.get_by_role("region", name="Transfers of the round")
+    assert "At the start" in held.inner_text()
+    page.get_by_label("Speed", exact=True).select_option(label="4×")
+    assert moved.locator("tbody tr").count() == 4
+    for done in range(1, 7):
+        page.get_by_role("button", name="Step forwards").click()
+        held.get_by_text(f"After round {done} of 6").wait_for()
+        page.get_by_role("button", name="Play").wait_for()  # it has come to rest
+        if done < 6:
+            assert f"Round {done + 1} of 6" in moved.inner_text()
+    assert held.locator("td.done").count() == 16
+    page.get_by_role("button", name="Step back").click()
+    held.get_by_text("After round 5 of 6").wait_for()
+    assert held.locator("td.done").count() == 12
+
+
+def test_one_slow_rank_slows_all(page, studio):
+    opened(page, studio)
+    choose(page, "What is slow", "slow link")
+    shows(page, "slowdown", "2×")
+    fill(page, "Link, per cent of its speed", "25")
+    shows(page, "slowdown", "4×")
+    assert tile(page, "ideal_time") == "31.34 ms"
+    assert "all 4 GPUs take" in page.locator(".rw-words").inner_text()
+    assert "slow=link" in page.url
+    assert "slow_link=25" in page.url
+
+
+def test_a_tree_wins_for_small_messages(page, studio):
+    opened(page, studio, "?ranks=16&latency=2+us")
+    fill(page, "Size", "1 kB")
+    shows(page, "closed_form_time", "60.15 us")
+    page.get_by_text("would be faster here").wait_for()
+    choose(page, "Algorithm", "tree")
+    said = cli(
+        "railweave collective all-reduce --ranks 16 --size 1kB --algorithm tree "
+        '--bandwidth "100 Gb/s" --latency "2 us"'
+    )
+    shows(page, "closed_form_time", format_seconds(said["time_s"]))
+    page.get_by_text("tree is faster, above it ring").first.wait_for()
+    settled(page)
+    page.get_by_role("button", name="on the fabric").click()
+    page.get_by_text("hops are drawn one after the other").wait_for()
+
+
+def test_on_the_design_and_packet_by_packet(page, studio, monkeypatch):
+    monkeypatch.chdir(EXAMPLES)
+    opened(page, studio, "?where=design&ranks=8&size=1+MiB")
+    said = cli(command(page))
+    shows(page, "engine_time", format_seconds(said["time_s"]))
+    shows(page, "busbw", format_si(said["busbw_Bps"], "B/s"))
+    page.get_by_role("button", name="Packet by packet").click()
+    page.get_by_text("Packet engine:").wait_for(timeout=20_000)
+
+
+def test_what_cannot_be_is_said(page, studio):
+    opened(page, studio)
+    choose(page, "Algorithm", "hierarchical")
+    shows(page, "rounds", "6")
+    fill(page, "GPUs a server", "3")
+    page.get_by_role("alert").get_by_text("multiple of 3").wait_for()
+    fill(page, "GPUs a server", "2")
+    page.get_by_role("alert").wait_for(state="hidden")
+    shows(page, "rounds", "4")
+    fill(page, "GPUs", "96")
+    page.get_by_text("too many to draw").first.wait_for()
+    shows(page, "rounds", "96")

@@ -1,0 +1,97 @@
+"""The shell in a browser: home, labs, keeping and pinning runs, light and dark, narrow screens."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+from playwright.sync_api import expect
+
+from railweave.studio.registry import installed_labs
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+pytestmark = pytest.mark.browser
+
+PRESENT = [lab.key for lab in installed_labs() if lab.build is not None]
+
+
+def wait_for_numbers(page: Page) -> None:
+    page.wait_for_selector(".rw-tile .rw-value", timeout=60_000)
+
+
+def test_home_shows_the_design_and_the_labs(studio: str, page: Page) -> None:
+    page.goto(studio)
+    expect(page.locator('[data-number="gpus"] .rw-value')).to_have_text("248", timeout=60_000)
+    expect(page.locator('[data-number="servers"] .rw-value')).to_have_text("31")
+    circles = page.locator(".rw-labs li")
+    expect(circles).to_have_count(9)
+    absent = page.locator(".rw-labs .rw-absent")
+    expect(absent).to_have_count(9 - len(PRESENT))
+    assert "not there yet" in absent.first.inner_text()
+
+
+def test_a_lab_without_an_engine_says_so(studio: str, page: Page) -> None:
+    page.goto(f"{studio}/lab/incident")
+    expect(page.get_by_text("not built yet", exact=False).first).to_be_visible()
+    page.goto(f"{studio}/lab/nonsense")
+    expect(page.get_by_text("There is no lab 'nonsense'.")).to_be_visible()
+
+
+def test_a_run_is_kept_pinned_and_compared(studio: str, page: Page) -> None:
+    page.goto(f"{studio}/lab/collectives")
+    wait_for_numbers(page)
+    page.get_by_role("button", name="Pin as baseline").click()
+    expect(page.locator(".rw-tile", has_text="baseline").first).to_be_visible()
+    page.goto(studio)
+    table = page.locator(".rw-table")
+    expect(table.get_by_text("baseline")).to_be_visible(timeout=60_000)
+    table.get_by_role("button", name=re.compile("^Unpin")).click()
+    expect(page.get_by_role("button", name=re.compile("^Pin run"))).to_be_visible()
+    page.get_by_role("button", name=re.compile("^Forget")).click()
+    expect(page.get_by_text("No runs are kept yet")).to_be_visible()
+
+
+def test_visitors_do_not_see_each_others_runs(studio: str, page: Page) -> None:
+    page.goto(studio)
+    expect(page.get_by_text("No runs are kept yet")).to_be_visible(timeout=60_000)
+
+
+def test_dark_stays_from_page_to_page(studio: str, page: Page) -> None:
+    page.goto(studio)
+    page.get_by_role("button", name="Light / dark").click()
+    expect(page.locator("body")).to_have_class(re.compile("body--dark"))
+    page.goto(f"{studio}/design")
+    expect(page.locator("body")).to_have_class(re.compile("body--dark"))
+
+
+@pytest.mark.parametrize("key", PRESENT)
+def test_a_bad_address_is_said_and_the_page_works(studio: str, page: Page, key: str) -> None:
+    page.goto(f"{studio}/lab/{key}?nonsense=1&size=%00&ranks=-3&gpus=x&senders=many")
+    wait_for_numbers(page)
+
+
+@pytest.mark.parametrize("key", PRESENT)
+def test_no_page_is_wider_than_a_telephone(studio: str, page: Page, key: str) -> None:
+    page.set_viewport_size({"width": 390, "height": 800})
+    page.goto(f"{studio}/lab/{key}")
+    wait_for_numbers(page)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+@pytest.mark.parametrize("key", PRESENT)
+def test_learn_help_and_copy_are_there(studio: str, page: Page, key: str) -> None:
+    page.goto(f"{studio}/lab/{key}")
+    wait_for_numbers(page)
+    page.locator(".rw-tile .rw-help").first.click()
+    expect(page.locator(".rw-help-body")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.get_by_text("Copy as command or Python").click()
+    expect(page.locator(".rw-copy-command")).to_contain_text("railweave")
+    expect(page.locator(".rw-copy-python")).to_contain_text("railweave")
+    page.get_by_text("What this does not model").click()
+    expect(page.locator(".rw-limits li").first).to_be_visible()
+    page.get_by_text("Learn", exact=True).click()
+    expect(page.get_by_text("Not to be blurred")).to_be_visible()
