@@ -205,7 +205,7 @@ def test_on_a_phone_the_map_runs_downwards(studio: str, page: Page) -> None:
 
 def test_a_bad_address_is_answered_in_a_sentence(studio: str, page: Page) -> None:
     opened(page, studio, "?plane=sideways&part=warp-drive")
-    banner = page.locator(".rw-banner")
+    banner = page.locator(".rw-banner:not(.hidden)")
     banner.wait_for()
     assert "plane=sideways" in banner.inner_text()
     page.get_by_text("There is no component 'warp-drive' in this design.").wait_for()

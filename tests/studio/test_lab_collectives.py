@@ -66,7 +66,7 @@ def choose(page: Page, label: str, option: str) -> None:
 
 def command(page: Page) -> str:
     page.get_by_text("Copy as command or Python").click()
-    text = page.locator(".rw-copy-command code").first.inner_text()
+    text = page.locator(".rw-copy-command").first.inner_text()
     page.get_by_text("Copy as command or Python").click()
     return text
 

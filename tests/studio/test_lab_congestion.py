@@ -51,7 +51,7 @@ def texts(cells: Locator) -> list[str]:
 
 
 def shown_commands(page: Page) -> list[str]:
-    code = page.locator(".rw-copy-command code")
+    code = page.locator(".rw-copy-command")
     if not code.is_visible():
         page.get_by_text("Copy as command or Python").click()
         code.wait_for()

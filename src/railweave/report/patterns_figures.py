@@ -36,7 +36,7 @@ MOST_CHORDS: Final = 32
 #: colour by the farthest place that bytes pass, as in the report's shares
 PLACE_COLOURS: Final = (COLOURS["good"], COLOURS["leaf"], COLOURS["spine"], COLOURS["core"])
 #: cells up to which each says its bytes, and names up to which all are written
-_MOST_TEXT: Final = 8
+_MOST_TEXT: Final = 6
 _MOST_NAMES: Final = 16
 _INK: Final = "#6b7785"
 _SIZE_PX: Final = 400
@@ -301,7 +301,8 @@ def draw_shares(study: PatternStudy) -> go.Figure:
             "orientation": "h",
             "name": name,
             "marker": {"color": colour},
-            "text": [f"{share:.1%}" if share >= 0.04 else ""],
+            "text": [f"{share:.1%}" if share >= 0.08 else ""],
+            "textangle": 0,
             "textposition": "inside",
             "insidetextanchor": "middle",
             "textfont": {"color": "#ffffff", "size": 13},
@@ -362,10 +363,10 @@ def draw_comparison(studies: Sequence[PatternStudy]) -> go.Figure:
             "hoverinfo": "text",
         }
     )
-    layout = house_layout(height=90 + 44 * len(studies), title="Time of a step, closed form")
+    layout = house_layout(height=112 + 44 * len(studies), title="Time of a step, closed form")
     layout |= {"barmode": "stack"}
-    layout["margin"] |= {"t": 64, "l": 8}
-    layout["legend"] |= {"traceorder": "normal"}
-    layout["xaxis"] |= {"title": {"text": "ms"}, "rangemode": "tozero"}
+    layout["margin"] |= {"l": 8, "b": 72}
+    layout["legend"] |= {"traceorder": "normal", "y": -0.42, "yanchor": "top"}
+    layout["xaxis"] |= {"title": {"text": "ms", "standoff": 4}, "rangemode": "tozero"}
     layout["yaxis"] |= {"autorange": "reversed", "automargin": True}
     return go.Figure(traces, layout)

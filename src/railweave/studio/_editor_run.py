@@ -24,6 +24,7 @@ from railweave.studio.designs import local_file
 from railweave.studio.help import help_button
 from railweave.studio.job_view import JobView
 from railweave.studio.lab import Number
+from railweave.studio.parts import code_block
 from railweave.studio.run_overlays import DESIGN, run_overlays
 
 if TYPE_CHECKING:
@@ -243,8 +244,8 @@ class RunPane:
     def _reproduce(self, run: DesignRun) -> None:
         how = reproduce(run, self._session.design_name or "design.yaml")
         with ui.expansion("Copy as command or Python").classes("rw-card w-full"):
-            ui.code(how.command, language="bash").classes("w-full rw-copy-command")
-            ui.code(how.python, language="python").classes("w-full rw-copy-python")
+            code_block("Command").classes("rw-copy-command").set_text(how.command)
+            code_block("Python").classes("rw-copy-python").set_text(how.python)
 
     @staticmethod
     def _limits(assumptions: list[Mapping[str, str]]) -> None:

@@ -66,19 +66,22 @@ def quantity(
                 .classes("rw-exact")
             )
         busy: list[bool] = []  # one moves the other, which must not answer
+        told = [value]
 
         def slid(event: ValueChangeEventArguments[float | None]) -> None:
             if busy or event.value is None:
                 return
+            told[0] = stops[int(event.value)]
             busy.append(True)
-            field.set_value(stops[int(event.value)])
+            field.set_value(told[0])
             busy.clear()
-            on_change(stops[int(event.value)])
+            on_change(told[0])
 
         def typed() -> None:
             text = str(field.value or "")
-            if busy or _wrong(text, dimension):
+            if busy or text == told[0] or _wrong(text, dimension):
                 return
+            told[0] = text
             busy.append(True)
             slider.set_value(nearest(text))
             busy.clear()
@@ -122,22 +125,27 @@ def integer(
                 .classes("rw-exact")
             )
         busy: list[bool] = []
+        told = [value]
 
         def slid(event: ValueChangeEventArguments[float | None]) -> None:
             if busy or event.value is None:
                 return
+            told[0] = int(event.value)
             busy.append(True)
-            field.set_value(int(event.value))
+            field.set_value(told[0])
             busy.clear()
-            on_change(int(event.value))
+            on_change(told[0])
 
         def typed() -> None:
             if busy or field.value is None or not low <= field.value <= high:
                 return
+            if int(field.value) == told[0]:
+                return
+            told[0] = int(field.value)
             busy.append(True)
-            slider.set_value(int(field.value))
+            slider.set_value(told[0])
             busy.clear()
-            on_change(int(field.value))
+            on_change(told[0])
 
         slider.on_value_change(slid)
         field.on("keydown.enter", typed)

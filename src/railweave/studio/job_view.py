@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,8 @@ from railweave.runs.jobs import Job, JobQueue, JobState, Work
 
 __all__ = ["JobView"]
 
+SHOW_EVERY_S = 0.3
+
 
 class JobView:
     """The one job that a page has at a time; hidden while it has none."""
@@ -21,6 +24,7 @@ class JobView:
         self._queue = queue
         self._owner = owner
         self._job: Job | None = None
+        self._shown_s = 0.0
         self._box = ui.row(wrap=False).classes("rw-card w-full items-center hidden rw-job")
         with self._box:
             self._bar = ui.linear_progress(value=0.0, show_value=False).props(
@@ -85,5 +89,10 @@ class JobView:
             self._box.classes(add="hidden")
             return
         self._box.classes(remove="hidden")
+        # Each change is drawn by the whole page: more than a few a second starve the browser.
+        now = time.monotonic()
+        if now - self._shown_s < SHOW_EVERY_S:
+            return
+        self._shown_s = now
         self._bar.set_value(job.progress)
         self._step.set_text(job.step or job.state.value)

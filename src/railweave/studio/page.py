@@ -14,6 +14,7 @@ from railweave.studio.help import help_button
 from railweave.studio.job_view import JobView
 from railweave.studio.lab import Lab, Number, Reproduce, TraceRow
 from railweave.studio.learn import learn_panel
+from railweave.studio.parts import code_block, plain_table
 from railweave.studio.state import from_query, to_query
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ __all__ = ["LabPage"]
 
 State = TypeVar("State")
 Value = TypeVar("Value")
-MOST_TRACE = 2000
+MOST_TRACE = 400
 
 
 class LabPage:
@@ -59,7 +60,9 @@ class LabPage:
                     ui.element("section").classes("rw-panel").props('aria-label="Inputs"')
                 )
             with ui.element("div").classes("rw-body"):
+                self._address = ui.label("").props("role=alert").classes("rw-banner hidden")
                 self._banner = ui.element("div").props("role=alert").classes("rw-banner hidden")
+                self._job = JobView(studio.queue, session.visitor)
                 self._tiles = (
                     ui.element("section").classes("rw-tiles").props('aria-label="Results"')
                 )
@@ -75,7 +78,8 @@ class LabPage:
         """Return the lab's inputs from the page's address; what cannot be read is said."""
         state, problems = from_query(cls, self._query)
         if problems:
-            self.problem("; ".join(problems))
+            self._address.set_text("; ".join(problems))
+            self._address.classes(remove="hidden")
         return state
 
     def update(self, state: object) -> None:
@@ -123,8 +127,8 @@ class LabPage:
 
     def reproduce(self, how: Reproduce) -> None:
         """Show the command and the Python that give the same numbers."""
-        self._command.set_content(how.command)
-        self._python.set_content(how.python)
+        self._command.set_text(how.command)
+        self._python.set_text(how.python)
 
     def not_modelled(self, items: Sequence[str]) -> None:
         """Say what this result leaves out."""
@@ -144,18 +148,8 @@ class LabPage:
             ui.label("Trace").classes("rw-h2").props("role=heading aria-level=2")
             if len(rows) > MOST_TRACE:
                 ui.label(f"The first {MOST_TRACE:,} of {len(rows):,} moments.").classes("rw-quiet")
-            columns = [
-                {"name": "time", "label": "Time", "field": "time", "align": "right"},
-                {"name": "where", "label": "Where", "field": "where", "align": "left"},
-                {"name": "what", "label": "What", "field": "what", "align": "left"},
-            ]
-            shown = [
-                {"id": i, "time": format_seconds(r.time_s), "where": r.where, "what": r.what}
-                for i, r in enumerate(rows[:MOST_TRACE])
-            ]
-            ui.table(columns=columns, rows=shown, row_key="id", pagination=10).props(
-                "dense flat"
-            ).classes("rw-trace")
+            shown = [(format_seconds(r.time_s), r.where, r.what) for r in rows[:MOST_TRACE]]
+            plain_table("Trace", ("Time", "Where", "What"), shown).classes("rw-trace")
 
     def problem(self, text: str | None) -> None:
         """Show a sentence above the results, or take it away."""
@@ -251,14 +245,13 @@ class LabPage:
     def _build_tools(self) -> None:
         """Build what stands below the lab's own drawings: keep, copy, limits."""
         self._busy = ui.label("").classes("rw-quiet hidden").props("role=status")
-        self._job = JobView(self.studio.queue, self.session.visitor)
         with ui.row().classes("rw-tools"):
             ui.button("Keep this run", on_click=self._keep).props("outline dense no-caps")
             ui.button("Pin as baseline", on_click=self._pin).props("outline dense no-caps")
             ui.button("Unpin", on_click=self._unpin).props("flat dense no-caps")
         with ui.expansion("Copy as command or Python").classes("rw-card w-full"):
-            self._command = ui.code("", language="bash").classes("w-full rw-copy-command")
-            self._python = ui.code("", language="python").classes("w-full rw-copy-python")
+            self._command = code_block("Command").classes("rw-copy-command")
+            self._python = code_block("Python").classes("rw-copy-python")
         with ui.expansion("What this does not model").classes("rw-card w-full rw-limits"):
             self._limits = ui.element("div")
 

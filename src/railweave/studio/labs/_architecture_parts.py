@@ -357,7 +357,9 @@ def _value(field: str, value: object) -> str:
         return f"{value.count} × {format_bits_rate(value.speed_bps)}, {value.nic}"
     if isinstance(value, int | float):
         write = next((how for ending, how in _WRITE.items() if field.endswith(ending)), None)
-        return write(float(value)) if write else f"{value:,}"
+        if write is not None:
+            return write(float(value))
+        return f"{value:,}" if isinstance(value, int) else f"{value:,g}"
     return str(value)
 
 

@@ -30,26 +30,26 @@ _TIER_KINDS: Final = {"leaf": "leaf", "spine": "spine", "core": "core", "switch"
 
 # Places are (depth, lane): depth runs from the users (0) to the back-end's top tier, lane across.
 # On a wide view depth runs to the right, on a narrow one downwards.
-_SERVER_DEPTH: Final = 4.15
+_SERVER_DEPTH: Final = 4.1
 #: network → (depth and lane of its first tier, step to the next)
 _NETWORKS: Final = {
-    "frontend": ((2.15, 1.35), (-1.35, 0.0)),
-    "storage": ((2.15, 0.45), (-1.35, -0.25)),
-    "management": ((2.15, 2.6), (-1.35, 0.2)),
-    "backend": ((6.3, 1.35), (1.45, 0.0)),
+    "frontend": ((2.2, 1.35), (-1.25, 0.0)),
+    "storage": ((2.2, 0.45), (-1.25, -0.25)),
+    "management": ((2.2, 2.6), (-1.25, 0.2)),
+    "backend": ((6.3, 1.35), (1.55, 0.0)),
 }
 _NICS: Final = {
-    "frontend": (3.5, 1.35),
-    "storage": (3.5, 0.6),
-    "management": (3.5, 2.4),
-    "backend": (4.8, 1.35),
+    "frontend": (3.45, 1.35),
+    "storage": (3.45, 0.6),
+    "management": (3.45, 2.4),
+    "backend": (4.75, 1.35),
 }
 #: where services and other hosts of a network stand, one after the other
 _BESIDE: Final = {
     "frontend": ((0.8, 1.9), (1.5, 1.9), (0.0, 1.9), (0.0, 2.3), (0.7, 2.3)),
     "storage": ((0.0, 0.8), (0.0, 0.4), (0.0, 0.0)),
     "management": ((1.4, 3.2), (2.3, 3.2), (0.6, 3.2), (3.1, 3.2), (-0.2, 3.2)),
-    "backend": ((6.3, 0.5), (7.75, 0.5), (6.3, 2.2), (7.75, 2.2), (9.2, 0.5), (9.2, 2.2)),
+    "backend": ((6.3, 0.5), (7.85, 0.5), (6.3, 2.2), (7.85, 2.2), (9.4, 0.5), (9.4, 2.2)),
 }
 #: where storage servers stand, by the network that they are on
 _STORES: Final = {"frontend": (0.8, 0.5), "storage": (0.8, 0.8), "backend": (6.3, 2.7)}
@@ -108,17 +108,20 @@ def _places(system: SystemMap) -> Iterator[tuple[str, tuple[float, float]]]:
     servers = [one for one in system.stations.values() if one.what == "server"]
     for network in system.carrier.values():
         (depth, lane), (step, aside) = _NETWORKS[network]
-        for number, one in enumerate(system.switches(network)):
-            yield one.id, (depth + step * number, lane + aside * number)
+        tiers = system.switches(network)
+        for number, one in enumerate(tiers):
+            # Three tiers stand closer: the middle one a little lower, so that names have room.
+            low = 0.15 if len(tiers) > 2 and number == 1 and not aside else 0.0
+            yield one.id, (depth + step * number, lane + aside * number + low)
     for number, one in enumerate(servers):
         yield one.id, (_SERVER_DEPTH, 1.95 + 0.45 * number)
     for one in system.stations.values():
         if one.what == "nic":
             yield one.id, _NICS[one.plane]
         elif one.what == "gpu":
-            yield one.id, (_SERVER_DEPTH, 1.35)
+            yield one.id, (_SERVER_DEPTH, 1.0)
         elif one.what == "scale-up":
-            yield one.id, (_SERVER_DEPTH, 0.6)
+            yield one.id, (_SERVER_DEPTH, 0.4)
         elif one.what == "users":
             (depth, lane), (step, aside) = _NETWORKS[one.plane]
             number = max(0, len(system.switches(one.plane)) - 1)
@@ -231,7 +234,7 @@ def _short(system: SystemMap, bundle: Bundle) -> str:
     if not bundle.plane or system.stations[bundle.lower].what in ("service", "other"):
         return ""
     speeds = " or ".join(f"{rate / 1e9:g}G" for rate in bundle.speeds_bps)
-    return f"{bundle.links:,}\N{THIN SPACE}×\N{THIN SPACE}{speeds}"
+    return f"{bundle.links:,}×{speeds}"
 
 
 def _carries(system: SystemMap, bundle: Bundle) -> bool:

@@ -246,10 +246,10 @@ def _figure(
         ],
         "annotations": [
             {
-                "x": math.log10(x), "y": 0.02, "yref": "paper", "yanchor": "bottom",
+                "x": math.log10(x), "y": 0.02 + 0.07 * k, "yref": "paper", "yanchor": "bottom",
                 "xanchor": "left", "showarrow": False, "text": format_bytes(short_size(round(x))),
             }
-            for x in crossings
+            for k, x in enumerate(crossings)
         ],
     }  # fmt: skip
     return go.Figure({"data": traces, "layout": layout})

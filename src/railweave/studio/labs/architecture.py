@@ -30,6 +30,7 @@ from railweave.studio.labs._architecture import (
     usable,
 )
 from railweave.studio.labs._architecture_journey import JOURNEYS, Journey
+from railweave.studio.labs._architecture_scene import ALL
 from railweave.studio.labs._fabric_parts import show_table
 from railweave.studio.scene import Scene
 
@@ -64,10 +65,12 @@ class _MapPage:
                 self.list_card = _card("Components")
                 with _card("Component inspector"):
                     self.part_place, self.failure_place = _places(2)
-            with _card("Plane inspector"), ui.element("div").classes("rw-two"):
-                self.plane_place = ui.element("div")
-                with ui.element("div"):
-                    self.more_place, self.traffic_place, self.findings_place = _places(3)
+            with _card("Plane inspector"):
+                with ui.element("div").classes("rw-two"):
+                    self.plane_place = ui.element("div")
+                    with ui.element("div"):
+                        self.more_place, self.traffic_place = _places(2)
+                self.findings_place = ui.element("div")
             self.journey_card = _card("Journey")
         page.not_modelled(_limits(page.lab.key))
         page.soon(self.refresh)
@@ -299,6 +302,9 @@ class _MapPage:
         self.page.reproduce(shown.reproduce)
         plane, part = shown.plane, shown.part
         first, rest = plane.tables[:1], plane.tables[1:]
+        # The planes side by side need the whole width.
+        self.plane_place.classes(remove="rw-arch-wide")
+        self.plane_place.classes("rw-arch-wide" if plane.plane == ALL else "")
         _fill(self.plane_place, plane.title, plane.sentences, first)
         _fill(self.more_place, "", (), rest)
         _fill(self.part_place, part.title or "Component", part.sentences, part.tables)

@@ -311,7 +311,8 @@ class _FabricPage:
             return
         if isinstance(view, Refusal):
             self.page.main.classes(add="rw-stale")
-            self.page.problem(view.sentence)
+            last = " What is shown is the last fabric that could be built." if self.view else ""
+            self.page.problem(view.sentence + last)
             self._propose(view.fix)
             return
         self._propose(None)

@@ -5,33 +5,29 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from nicegui import background_tasks, ui
 from nicegui.events import GenericEventArguments
 
-from railweave.design.models import PlacementName
 from railweave.errors import RailweaveError
 from railweave.report.patterns_figures import MOST_CELLS, MOST_CHORDS, PLACE_COLOURS
 from railweave.report.patterns_groups import rank_groups
 from railweave.studio.canvas import Canvas
 from railweave.studio.content import lab
-from railweave.studio.controls import choice, heading, integer, quantity, switch
 from railweave.studio.lab import Lab
-from railweave.studio.labs._collectives_ranks import ranks_control
 from railweave.studio.labs._traffic import (
     BIG_GPUS,
     State,
     View,
     Where,
-    algorithms_of,
     compare,
     figures,
     pick,
     study,
     what_if,
-    with_strategy,
 )
+from railweave.studio.labs._traffic_controls import Controls
 from railweave.studio.labs._traffic_flights import OTHER, PLACE_ROLES
 from railweave.studio.labs._traffic_html import (
     comparison_html,
@@ -41,10 +37,9 @@ from railweave.studio.labs._traffic_html import (
     variations_html,
 )
 from railweave.studio.labs._traffic_scene import rank_of
-from railweave.studio.labs._traffic_words import STRATEGY_NAMES
 from railweave.studio.plot import Figure
 from railweave.studio.scene import Scene
-from railweave.workload.patterns import MOST_GPUS, Strategy
+from railweave.workload.patterns import MOST_GPUS
 
 if TYPE_CHECKING:
     from nicegui.element import Element
@@ -53,35 +48,13 @@ if TYPE_CHECKING:
 
 __all__ = ["LAB", "build"]
 
-_PAYLOADS: Final = (
-    "1 kB", "4 kB", "16 kB", "64 kB", "256 kB", "1 MB", "4 MB", "16 MB", "64 MB", "128 MB",
-    "256 MB", "512 MB", "1 GB", "4 GB", "16 GB",
-)  # fmt: skip
-_SPEEDS: Final = (
-    "10 Gb/s", "25 Gb/s", "50 Gb/s", "100 Gb/s", "200 Gb/s", "400 Gb/s", "800 Gb/s", "1.6 Tb/s",
-)  # fmt: skip
-_INSIDE: Final = (
-    "128 Gb/s", "256 Gb/s", "400 Gb/s", "1.2 Tb/s", "2.4 Tb/s", "3.6 Tb/s", "7.2 Tb/s",
-)  # fmt: skip
-_LATENCIES: Final = (
-    "0 s", "200 ns", "500 ns", "1 us", "2 us", "3 us", "5 us", "10 us", "20 us", "50 us", "100 us",
-    "1 ms",
-)  # fmt: skip
 _PALETTE: Final = {
     **dict(zip(PLACE_ROLES, PLACE_COLOURS, strict=True)),
     OTHER: "#a7b0bb",
 }
-#: latency inside a server where it is said to be another, until it is set
-_NEAR: Final = "1 us"
 #: seconds that the inputs rest before what takes longer is shown: the trace, four studies
 _REST_S: Final = 0.3
 _FLUSH_S: Final = 0.02
-_EXCHANGE_WORDS: Final = {
-    Strategy.DATA: "All-reduces a step",
-    Strategy.TENSOR: "All-reduces a step",
-    Strategy.PIPELINE: "Micro-batches a step",
-    Strategy.EXPERT: "Mixture layers a step",
-}
 
 
 def build(page: LabPage) -> None:
@@ -97,11 +70,10 @@ class _TrafficPage:
         self.page = page
         self.state = page.state(State)
         self.view: View | None = None
-        self._near_text = self.state.scale_up_latency or _NEAR
         self._time_s = 0.0
         self._reordered: tuple[State, str] | None = None
         with page.controls:
-            self._build_controls()
+            self._controls = Controls(self.state, page.session.design_name, self._take)
         with page.main:
             self._build_views()
             self._build_shares()
@@ -110,140 +82,10 @@ class _TrafficPage:
 
     # ------------------------------------------------------------ inputs
 
-    def change(self, **fields: Any) -> None:  # noqa: ANN401 - fields of the state
-        """Take new inputs and show what they give."""
-        self._take(replace(self.state, **fields))
-
     def _take(self, state: State) -> None:
-        if state.picked >= state.gpus:
-            state = replace(state, picked=-1)
         self.state = state
         self.page.update(state)
         self.page.soon(self.refresh)
-
-    def _set(
-        self, name: str, read: Callable[[Any], Any] = lambda value: value
-    ) -> Callable[[Any], None]:
-        return lambda value: self.change(**{name: read(value)})
-
-    def _build_controls(self) -> None:
-        state = self.state
-        heading("Training")
-        choice(
-            "Strategy",
-            state.strategy.value,
-            {one.value: name for one, name in STRATEGY_NAMES.items()},
-            self._strategy,
-        )
-        ranks_control("GPUs", state.gpus, MOST_GPUS, self._set("gpus"), help_key="ranks")
-        quantity(
-            "Payload of an exchange", state.payload, _PAYLOADS, "size", self._set("payload"),
-            help_key="payload",
-        )  # fmt: skip
-        self._own = _part()
-        self._build_own()
-        heading("Network")
-        choice(
-            "Runs on",
-            state.where.value,
-            {
-                Where.PLAIN.value: "servers, leaves and a spine",
-                Where.DESIGN.value: self._design_label(),
-            },
-            self._where,
-        )
-        self._network = _part()
-        self._build_network()
-
-    def _design_label(self) -> str:
-        name = self.page.session.design_name
-        return f"my design: {name}" if name else "my design"
-
-    def _build_own(self) -> None:
-        """Build what depends on the strategy."""
-        self._own.clear()
-        state, able = self.state, algorithms_of(self.state.strategy)
-        with self._own:
-            integer(
-                _EXCHANGE_WORDS[state.strategy], state.exchanges, 1, 256, self._set("exchanges"),
-                help_key="exchanges_per_step",
-            )  # fmt: skip
-            if able:
-                chosen = state.algorithm if state.algorithm in able else able[0]
-                choice(
-                    "Algorithm",
-                    chosen.value,
-                    {one.value: one.value for one in able},
-                    lambda value: self.change(
-                        algorithm=next(a for a in able if a.value == value)
-                        if value != able[0].value
-                        else None
-                    ),
-                )
-            if state.strategy is Strategy.EXPERT:
-                integer("Skew to one GPU, per cent", state.skew, 0, 100, self._set("skew"))
-
-    def _build_network(self) -> None:
-        self._network.clear()
-        state = self.state
-        with self._network:
-            if state.where is Where.PLAIN:
-                self._build_plain(state)
-            choice(
-                "Placement",
-                state.placement.value,
-                {place.value: place.value for place in PlacementName},
-                self._set("placement", PlacementName),
-            )
-
-    def _build_plain(self, state: State) -> None:
-        change = self._set
-        quantity("Link speed", state.speed, _SPEEDS, "rate", change("speed"), help_key="link_speed")
-        quantity(
-            "Latency of a message", state.latency, _LATENCIES, "time", change("latency"),
-            help_key="latency",
-        )  # fmt: skip
-        integer(
-            "GPUs a server", state.per_server, 1, 16, self._per_server, help_key="gpus_per_server"
-        )
-        integer("Servers a leaf", state.per_leaf, 1, 64, change("per_leaf"))
-        integer(
-            "Servers (0: as many as needed)", state.servers, 0, MOST_GPUS, change("servers"),
-            help_key="servers",
-        )  # fmt: skip
-        # Hidden, not left out: who types in the fields beside it keeps the focus.
-        self._inside = _part()
-        self._inside.set_visibility(state.per_server > 1)
-        with self._inside:
-            quantity("Speed inside a server", state.scale_up, _INSIDE, "rate", change("scale_up"))
-            switch("Same latency inside a server", not state.scale_up_latency, self._same_latency)
-            self._apart = _part()
-            self._apart.set_visibility(bool(state.scale_up_latency))
-            with self._apart:
-                quantity(
-                    "Latency inside a server", state.scale_up_latency or _NEAR, _LATENCIES, "time",
-                    self._near,
-                )  # fmt: skip
-
-    def _near(self, text: str) -> None:
-        self._near_text = text
-        self.change(scale_up_latency=text)
-
-    def _same_latency(self, same: bool) -> None:
-        self._apart.set_visibility(not same)
-        self.change(scale_up_latency="" if same else self._near_text)
-
-    def _strategy(self, value: str) -> None:
-        self._take(with_strategy(self.state, Strategy(value)))
-        self._build_own()
-
-    def _where(self, value: str) -> None:
-        self.change(where=Where(value))
-        self._build_network()
-
-    def _per_server(self, count: int) -> None:
-        self._inside.set_visibility(count > 1)
-        self.change(per_server=count)
 
     # ------------------------------------------------------------ what is shown
 
@@ -311,7 +153,7 @@ class _TrafficPage:
     def _build_comparison(self) -> None:
         with _card("The four strategies at these settings"):
             self._status = ui.label("").classes("rw-quiet").props("role=status")
-            self._bars = Figure("Time of a step by strategy, fastest first", height_px=266)
+            self._bars = Figure("Time of a step by strategy, fastest first", height_px=288)
             self._compared = _scrolled("Strategies compared")
             self._order = ui.html("", sanitize=False)
             self._what_if = (
@@ -457,7 +299,7 @@ class _TrafficPage:
         rank = rank if 0 <= rank < self.state.gpus else -1
         if rank == self.state.picked:
             return
-        self.state = replace(self.state, picked=rank)
+        self.state = self._controls.state = replace(self.state, picked=rank)
         self.page.update(self.state)
         self._rank.set_value(rank if rank >= 0 else None)
         self._later(lambda: self._show_picked(from_canvas=from_canvas), "pick")
@@ -483,10 +325,6 @@ def _node_of(scene: Scene, rank: int) -> str | None:
     if rank < 0:
         return None
     return next((node.id for node in scene.nodes if node.state == "marked"), None)
-
-
-def _part() -> Element:
-    return ui.element("div").classes("rw-control rw-traffic-part")
 
 
 def _card(title: str) -> Element:

@@ -1,0 +1,198 @@
+"""Lab 2's inputs, which depend on the strategy and on the network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from nicegui import ui
+
+from railweave.design.models import PlacementName
+from railweave.studio.controls import choice, heading, integer, quantity, switch
+from railweave.studio.labs._collectives_ranks import ranks_control
+from railweave.studio.labs._traffic import State, Where, algorithms_of, with_strategy
+from railweave.studio.labs._traffic_words import STRATEGY_NAMES
+from railweave.workload.patterns import MOST_GPUS, Strategy
+
+if TYPE_CHECKING:
+    from nicegui.element import Element
+
+__all__ = ["Controls"]
+
+_PAYLOADS: Final = (
+    "1 kB", "4 kB", "16 kB", "64 kB", "256 kB", "1 MB", "4 MB", "16 MB", "64 MB", "128 MB",
+    "256 MB", "512 MB", "1 GB", "4 GB", "16 GB",
+)  # fmt: skip
+_SPEEDS: Final = (
+    "10 Gb/s", "25 Gb/s", "50 Gb/s", "100 Gb/s", "200 Gb/s", "400 Gb/s", "800 Gb/s", "1.6 Tb/s",
+)  # fmt: skip
+_INSIDE: Final = (
+    "128 Gb/s", "256 Gb/s", "400 Gb/s", "1.2 Tb/s", "2.4 Tb/s", "3.6 Tb/s", "7.2 Tb/s",
+)  # fmt: skip
+_LATENCIES: Final = (
+    "0 s", "200 ns", "500 ns", "1 us", "2 us", "3 us", "5 us", "10 us", "20 us", "50 us", "100 us",
+    "1 ms",
+)  # fmt: skip
+#: latency inside a server where it is said to be another, until it is set
+_NEAR: Final = "1 us"
+_EXCHANGE_WORDS: Final = {
+    Strategy.DATA: "All-reduces a step",
+    Strategy.TENSOR: "All-reduces a step",
+    Strategy.PIPELINE: "Micro-batches a step",
+    Strategy.EXPERT: "Mixture layers a step",
+}
+
+
+class Controls:
+    """The column of inputs.
+
+    Args:
+        state: what they show at first.
+        design_name: of the visitor's design.
+        take: is given the inputs whenever they change.
+    """
+
+    def __init__(self, state: State, design_name: str, take: Callable[[State], None]) -> None:
+        self.state = state
+        self._design_name, self._take_it = design_name, take
+        self._near_text = state.scale_up_latency or _NEAR
+        self._build_controls()
+
+    def change(self, **fields: Any) -> None:  # noqa: ANN401 - fields of the state
+        """Take new inputs and show what they give."""
+        self._take(replace(self.state, **fields))
+
+    def _take(self, state: State) -> None:
+        if state.picked >= state.gpus:
+            state = replace(state, picked=-1)
+        self.state = state
+        self._take_it(state)
+
+    def _set(
+        self, name: str, read: Callable[[Any], Any] = lambda value: value
+    ) -> Callable[[Any], None]:
+        return lambda value: self.change(**{name: read(value)})
+
+    def _build_controls(self) -> None:
+        state = self.state
+        heading("Training")
+        choice(
+            "Strategy",
+            state.strategy.value,
+            {one.value: name for one, name in STRATEGY_NAMES.items()},
+            self._strategy,
+        )
+        ranks_control("GPUs", state.gpus, MOST_GPUS, self._set("gpus"), help_key="ranks")
+        quantity(
+            "Payload of an exchange", state.payload, _PAYLOADS, "size", self._set("payload"),
+            help_key="payload",
+        )  # fmt: skip
+        self._own = _part()
+        self._build_own()
+        heading("Network")
+        choice(
+            "Runs on",
+            state.where.value,
+            {
+                Where.PLAIN.value: "servers, leaves and a spine",
+                Where.DESIGN.value: self._design_label(),
+            },
+            self._where,
+        )
+        self._network = _part()
+        self._build_network()
+
+    def _design_label(self) -> str:
+        name = self._design_name
+        return f"my design: {name}" if name else "my design"
+
+    def _build_own(self) -> None:
+        """Build what depends on the strategy."""
+        self._own.clear()
+        state, able = self.state, algorithms_of(self.state.strategy)
+        with self._own:
+            integer(
+                _EXCHANGE_WORDS[state.strategy], state.exchanges, 1, 256, self._set("exchanges"),
+                help_key="exchanges_per_step",
+            )  # fmt: skip
+            if able:
+                chosen = state.algorithm if state.algorithm in able else able[0]
+                choice(
+                    "Algorithm",
+                    chosen.value,
+                    {one.value: one.value for one in able},
+                    lambda value: self.change(
+                        algorithm=next(a for a in able if a.value == value)
+                        if value != able[0].value
+                        else None
+                    ),
+                )
+            if state.strategy is Strategy.EXPERT:
+                integer("Skew to one GPU, per cent", state.skew, 0, 100, self._set("skew"))
+
+    def _build_network(self) -> None:
+        self._network.clear()
+        state = self.state
+        with self._network:
+            if state.where is Where.PLAIN:
+                self._build_plain(state)
+            choice(
+                "Placement",
+                state.placement.value,
+                {place.value: place.value for place in PlacementName},
+                self._set("placement", PlacementName),
+            )
+
+    def _build_plain(self, state: State) -> None:
+        change = self._set
+        quantity("Link speed", state.speed, _SPEEDS, "rate", change("speed"), help_key="link_speed")
+        quantity(
+            "Latency of a message", state.latency, _LATENCIES, "time", change("latency"),
+            help_key="latency",
+        )  # fmt: skip
+        integer(
+            "GPUs a server", state.per_server, 1, 16, self._per_server, help_key="gpus_per_server"
+        )
+        integer("Servers a leaf", state.per_leaf, 1, 64, change("per_leaf"))
+        integer(
+            "Servers (0: as many as needed)", state.servers, 0, MOST_GPUS, change("servers"),
+            help_key="servers",
+        )  # fmt: skip
+        # Hidden, not left out: who types in the fields beside it keeps the focus.
+        self._inside = _part()
+        self._inside.set_visibility(state.per_server > 1)
+        with self._inside:
+            quantity("Speed inside a server", state.scale_up, _INSIDE, "rate", change("scale_up"))
+            switch("Same latency inside a server", not state.scale_up_latency, self._same_latency)
+            self._apart = _part()
+            self._apart.set_visibility(bool(state.scale_up_latency))
+            with self._apart:
+                quantity(
+                    "Latency inside a server", state.scale_up_latency or _NEAR, _LATENCIES, "time",
+                    self._near,
+                )  # fmt: skip
+
+    def _near(self, text: str) -> None:
+        self._near_text = text
+        self.change(scale_up_latency=text)
+
+    def _same_latency(self, same: bool) -> None:
+        self._apart.set_visibility(not same)
+        self.change(scale_up_latency="" if same else self._near_text)
+
+    def _strategy(self, value: str) -> None:
+        self._take(with_strategy(self.state, Strategy(value)))
+        self._build_own()
+
+    def _where(self, value: str) -> None:
+        self.change(where=Where(value))
+        self._build_network()
+
+    def _per_server(self, count: int) -> None:
+        self._inside.set_visibility(count > 1)
+        self.change(per_server=count)
+
+
+def _part() -> Element:
+    return ui.element("div").classes("rw-control rw-traffic-part")
