@@ -59,7 +59,8 @@ def shoot(browser: Browser, address: str, names: list[str]) -> None:
             page = context.new_page()
             for name in names:
                 page.goto(address + pages()[name])
-                page.wait_for_selector(".rw-tile .rw-value", timeout=90_000)
+                there = ".cm-content" if name == "design" else ".rw-tile .rw-value"
+                page.wait_for_selector(there, timeout=90_000)
                 page.wait_for_load_state("networkidle")
                 page.wait_for_timeout(2_000)  # figures and drawings
                 picture = f"{name}-{width}-{scheme}"

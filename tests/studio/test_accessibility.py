@@ -22,7 +22,8 @@ PAGES = ["/", "/design", *(f"/lab/{lab.key}" for lab in installed_labs() if lab.
 def test_axe_finds_nothing(studio: str, page: Page, path: str, scheme: str) -> None:
     page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
     page.goto(studio + path)
-    page.wait_for_selector(".rw-tile .rw-value", timeout=60_000)
+    there = ".cm-content" if path == "/design" else ".rw-tile .rw-value"
+    page.wait_for_selector(there, timeout=60_000)
     if path.startswith("/lab/"):
         for name in ("Copy as command or Python", "What this does not model", "Learn"):
             page.get_by_text(name, exact=True).click()

@@ -7,6 +7,7 @@ import threading
 from typing import TYPE_CHECKING
 
 import pytest
+from asyncs import apart
 
 from railweave.errors import InputError
 from railweave.studio.compute import MOST_KEPT, Calculator
@@ -46,7 +47,7 @@ def test_equal_calls_are_made_once_even_at_once(calculator: Calculator) -> None:
         GATE.set()
         return [*await asyncio.gather(*tasks), await calculator(square, 7)]
 
-    assert asyncio.run(both()) == [49] * 6
+    assert apart(both()) == [49] * 6
     assert CALLS == [7]
 
 
@@ -60,7 +61,7 @@ def test_one_who_goes_away_takes_nobodys_value(calculator: Calculator) -> None:
         GATE.set()
         return await stays
 
-    assert asyncio.run(leave()) == 9
+    assert apart(leave()) == 9
 
 
 def test_a_refusal_is_not_kept(calculator: Calculator) -> None:
@@ -69,7 +70,7 @@ def test_a_refusal_is_not_kept(calculator: Calculator) -> None:
             with pytest.raises(InputError, match="not 5"):
                 await calculator(refuse, 5)
 
-    asyncio.run(twice())
+    apart(twice())
     assert CALLS == [5, 5]
 
 
@@ -80,6 +81,6 @@ def test_the_oldest_values_are_forgotten(calculator: Calculator) -> None:
         await calculator(square, MOST_KEPT)
         await calculator(square, 0)
 
-    asyncio.run(many())
+    apart(many())
     assert CALLS.count(MOST_KEPT) == 1
     assert CALLS.count(0) == 2

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import httpx
 import pytest
+from asyncs import apart
 from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
@@ -29,7 +28,7 @@ def ask(settings: StudioSettings, url: str, **headers: str) -> httpx.Response:
             named = {name.replace("_", "-"): value for name, value in headers.items()}
             return await client.get(url, headers=named)
 
-    return asyncio.run(get())
+    return apart(get())
 
 
 LOCAL = StudioSettings()

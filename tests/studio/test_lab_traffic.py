@@ -181,9 +181,10 @@ def test_on_the_loaded_design_and_what_would_reorder(studio: str, page: Page) ->
     assert rows.count() == 3
     # Refused inputs are said, and the page stays usable.
     enter(page, "GPUs", "1000")
-    page.wait_for_function("document.querySelector('.rw-banner').innerText.includes('GPUs')")
+    said = page.get_by_role("alert").filter(has_text="ranks: 1000 are wanted")
+    said.wait_for()
     enter(page, "GPUs", "16")
-    page.wait_for_function("document.querySelector('.rw-banner').classList.contains('hidden')")
+    said.wait_for(state="hidden")
 
 
 def test_many_ranks_are_drawn_by_server_on_a_narrow_screen(studio: str, page: Page) -> None:

@@ -70,7 +70,7 @@ def test_dark_stays_from_page_to_page(studio: str, page: Page) -> None:
 @pytest.mark.parametrize("key", PRESENT)
 def test_a_bad_address_is_said_and_the_page_works(studio: str, page: Page, key: str) -> None:
     page.goto(f"{studio}/lab/{key}?nonsense=1&size=%00&ranks=-3&gpus=x&senders=many")
-    wait_for_numbers(page)
+    page.wait_for_selector(".rw-tile .rw-value, .rw-banner:visible", timeout=60_000)
 
 
 @pytest.mark.parametrize("key", PRESENT)

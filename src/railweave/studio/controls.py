@@ -49,20 +49,25 @@ def quantity(
     plain = [parse_quantity(stop, dimension) for stop in stops]
 
     def nearest(text: str) -> int:
+        if _wrong(text, dimension):  # as an address may give it; the lab says what is wrong
+            return 0
         at = parse_quantity(text, dimension)
         return min(range(len(plain)), key=lambda i: abs(plain[i] - at))
 
     with ui.element("div").classes("rw-control"):
         _label(label, help_key)
-        with ui.row(wrap=False).classes("w-full items-center no-wrap"):
+        with ui.element("div").classes("rw-pair"):
             slider = (
                 ui.slider(min=0, max=len(stops) - 1, step=1, value=nearest(value))
                 .props(f'aria-label="{label}" dense')
-                .classes("grow")
+                .classes("rw-grow")
             )
             field = (
                 ui.input(value=value, validation=lambda text: _wrong(text, dimension))
-                .props(f'dense outlined aria-label="{label}, exact" input-class="rw-mono"')
+                .props(
+                    f'dense outlined hide-bottom-space aria-label="{label}, exact" '
+                    'input-class="rw-mono"'
+                )
                 .classes("rw-exact")
             )
         busy: list[bool] = []  # one moves the other, which must not answer
@@ -113,15 +118,18 @@ def integer(
     """Add a whole number from ``low`` to ``high``: a slider with its value beside it."""
     with ui.element("div").classes("rw-control"):
         _label(label, help_key)
-        with ui.row(wrap=False).classes("w-full items-center no-wrap"):
+        with ui.element("div").classes("rw-pair"):
             slider = (
                 ui.slider(min=low, max=high, step=step, value=max(low, min(high, value)))
                 .props(f'aria-label="{label}" dense')
-                .classes("grow")
+                .classes("rw-grow")
             )
             field = (
                 ui.number(value=value, min=low, max=high, step=step, precision=0)
-                .props(f'dense outlined aria-label="{label}, exact" input-class="rw-mono"')
+                .props(
+                    f'dense outlined hide-bottom-space aria-label="{label}, exact" '
+                    'input-class="rw-mono"'
+                )
                 .classes("rw-exact")
             )
         busy: list[bool] = []
@@ -164,7 +172,9 @@ def choice(
     with ui.element("div").classes("rw-control"):
         _label(label, help_key)
         ui.select(
-            dict(options), value=value, on_change=lambda event: on_change(str(event.value))
+            dict(options),
+            value=value if value in options else next(iter(options)),
+            on_change=lambda event: on_change(str(event.value)),
         ).props(f'dense outlined options-dense aria-label="{label}"').classes("w-full")
 
 

@@ -60,7 +60,7 @@ class LabPage:
                     ui.element("section").classes("rw-panel").props('aria-label="Inputs"')
                 )
             with ui.element("div").classes("rw-body"):
-                self._address = ui.label("").props("role=alert").classes("rw-banner hidden")
+                self._address = ui.label("").props("role=alert").classes("rw-note hidden")
                 self._banner = ui.element("div").props("role=alert").classes("rw-banner hidden")
                 self._job = JobView(studio.queue, session.visitor)
                 self._tiles = (

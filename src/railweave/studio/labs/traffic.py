@@ -102,7 +102,7 @@ class _TrafficPage:
             with ui.element("div").classes("rw-traffic-pick"):
                 self._rank = (
                     ui.number(
-                        "Rank", value=self.state.picked if self.state.picked >= 0 else None,
+                        label="Rank", value=self.state.picked if self.state.picked >= 0 else None,
                         min=0, max=MOST_GPUS - 1, precision=0,
                     )
                     .props('dense outlined aria-label="Rank that stands out"')
