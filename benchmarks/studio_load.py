@@ -1,10 +1,11 @@
 """The studio under load: how long from a slider to its answer, with several visitors at once.
 
-Run: python benchmarks/studio_load.py [--sessions 20] [--changes 12] [--lab KEY] [--slider LABEL]
+Run: python benchmarks/studio_load.py [--sessions 20] [--think 3] [--lab KEY] [--slider LABEL]
 
 Every visitor is a socket client with a session of its own, as a browser is, without the drawing.
-Each moves the slider to another value, waits for the numbers that follow from it, thinks for a
-second, and goes on; values differ between visitors, so that answers are worked out, not looked up.
+Each moves the slider to another value, waits for the numbers that follow from it, looks at them for
+--think seconds on average (exponentially, so that some come at once), and goes on; values are drawn
+at random, so that few answers are looked up.
 """
 
 from __future__ import annotations
@@ -27,7 +28,6 @@ import socketio
 
 ELEMENTS = re.compile(r"parseElements\(String\.raw`(.*?)`\)", re.DOTALL)
 CLIENT = re.compile(r"'client_id': '([^']+)'")
-THINK_S = 1.0
 
 
 class Visitor:
@@ -69,9 +69,12 @@ class Visitor:
             transports=["websocket"],
         )
 
-    async def _hear(self, message: object) -> None:
-        if "rw-value" in json.dumps(message):
-            self._answers.put_nowait(time.perf_counter())
+    async def _hear(self, message: dict[str, object]) -> None:
+        now = time.perf_counter()
+        parts = [one for one in message.values() if isinstance(one, dict)]
+        classes = {name for one in parts for name in one.get("class", ())}
+        if classes & {"rw-value", "rw-banner"}:  # numbers, or why there are none
+            self._answers.put_nowait(now)
 
     async def move(self, value: int) -> float:
         """Move the slider; return the seconds until its numbers came."""
@@ -97,34 +100,41 @@ class Visitor:
         props = self._elements[str(self._slider)]["props"]
         return int(props["min"]), int(props["max"])
 
+    @property
+    def first(self) -> int:
+        """Where the slider stands on the page as it was loaded."""
+        return int(self._elements[str(self._slider)]["props"]["model-value"])
+
     async def close(self) -> None:
         """Leave."""
         await self._client.disconnect()
 
 
-async def visit(visitor: Visitor, number: int, changes: int) -> list[float]:
+async def visit(visitor: Visitor, number: int, changes: int, think_s: float) -> list[float]:
     """Move one visitor's slider again and again."""
     dice = random.Random(number)
     low, high = visitor.range
-    taken, last = [], None
-    await asyncio.sleep(number * THINK_S / 20)
+    taken, last = [], visitor.first
+    await asyncio.sleep(dice.random() * think_s)
     for _ in range(changes):
         value = dice.randint(low, high)
         if value == last:
             value = low + (value + 1 - low) % (high - low + 1)
         last = value
         taken.append(await visitor.move(value))
-        await asyncio.sleep(THINK_S)
+        await asyncio.sleep(dice.expovariate(1 / think_s))
     return taken
 
 
-async def measure(address: str, sessions: int, changes: int, lab: str, label: str) -> np.ndarray:
+async def measure(  # noqa: PLR0917 - the options of the command line
+    address: str, sessions: int, changes: int, lab: str, label: str, think_s: float
+) -> np.ndarray:
     """Return all times from slider to answer, in seconds."""
     visitors = [Visitor(address, lab, label) for _ in range(sessions)]
     for visitor in visitors:
         await visitor.open()
     await asyncio.sleep(2)
-    rows = await asyncio.gather(*(visit(v, i, changes) for i, v in enumerate(visitors)))
+    rows = await asyncio.gather(*(visit(v, i, changes, think_s) for i, v in enumerate(visitors)))
     for visitor in visitors:
         await visitor.close()
     return np.array(rows).ravel()
@@ -135,6 +145,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--sessions", type=int, default=20)
     options.add_argument("--changes", type=int, default=12)
+    options.add_argument("--think", type=float, default=3.0)
     options.add_argument("--lab", default="collectives")
     options.add_argument("--slider", default="Ranks")
     given = options.parse_args()
@@ -155,7 +166,9 @@ def main() -> None:
             print(f"serves after {time.perf_counter() - begun:.2f} s")
             address = "http://" + log.read_text().partition("http://")[2].split()[0].rstrip("/")
             taken = asyncio.run(
-                measure(address, given.sessions, given.changes, given.lab, given.slider)
+                measure(
+                    address, given.sessions, given.changes, given.lab, given.slider, given.think
+                )
             )
         finally:
             studio.terminate()

@@ -18,7 +18,7 @@ def register(app: typer.Typer) -> None:
     """Add the command to the app."""
 
     @app.command()
-    def studio(
+    def studio(  # noqa: PLR0917 - the options of a command
         design: Annotated[
             Path | None, typer.Argument(help="Design to begin with; an example where left out.")
         ] = None,

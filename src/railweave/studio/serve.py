@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Callable
 
 from railweave.errors import InputError
-from railweave.studio.settings import StudioSettings
+from railweave.studio.settings import StudioSettings, is_loopback
 
 __all__ = ["serve"]
 
@@ -45,7 +45,13 @@ def serve(
             await super().startup(sockets)
             ready(f"http://{host}:{port}/")
 
-    config = uvicorn.Config(app, log_level="warning", access_log=False, lifespan="on")
+    config = uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,
+        lifespan="on",
+        ws_per_message_deflate=not is_loopback(settings.host),  # costs more than loopback does
+    )
     Announcing(config).run(sockets=[listening])
 
 

@@ -19,6 +19,7 @@ from railweave.report.page_table import DASH, PageTable
 from railweave.studio.lab import TraceRow
 from railweave.studio.labs._architecture_map import OUTSIDE, PLANES, SystemMap, map_of
 from railweave.studio.labs._fabric_build import built_of
+from railweave.studio.scene import Flight
 from railweave.units import format_bits_rate, format_bytes, format_seconds
 
 if TYPE_CHECKING:
@@ -116,14 +117,21 @@ class Journey:
             rows.append(TraceRow(last.end_s, last.hop.target, "arrives"))
         return tuple(rows)
 
-    def motion(self) -> tuple[tuple[tuple[object, ...], ...], tuple[tuple[float, str], ...], float]:
-        """Return what moves on the map: flights (as `Flight`'s fields), steps, and the end."""
+    def motion(self) -> tuple[tuple[Flight, ...], tuple[tuple[float, str], ...], float]:
+        """Return what moves on the map, the steps, and the end."""
         flights = tuple(
-            (leg.start_s, leg.end_s, leg.source, leg.target, "data", "", self.packet_bytes,
-             self.plane)
+            Flight(
+                leg.start_s,
+                leg.end_s,
+                leg.source,
+                leg.target,
+                "data",
+                bytes=self.packet_bytes,
+                role=self.plane,
+            )
             for leg in self.legs
             if leg.source != leg.target
-        )  # fmt: skip
+        )
         steps = tuple((leg.start_s, f"{leg.hop.source}: {_says(leg)}") for leg in self.legs)
         end = ((self.time_s, f"{self.legs[-1].hop.target}: arrives"),) if self.legs else ()
         return flights, (*steps, *end), self.time_s

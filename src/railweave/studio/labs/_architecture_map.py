@@ -210,8 +210,8 @@ def _stations(built: BuiltDesign) -> tuple[dict[str, Station], I32]:
     store = _where(kind == NodeKind.STORAGE)
     where = networks[int(store[0])] if store.size else ""
     add("storage-server", "storage", "storage servers", store, plane=where)
-    for name, what, plane, nodes in _others(built, networks, set(stations)):
-        add(name, what, name, nodes, plane=plane)
+    for name, what, network, nodes in _others(built, networks, set(stations)):
+        add(name, what, name, nodes, plane=network)
     return stations, station_of
 
 
@@ -342,7 +342,8 @@ def _bundles(
     first[where[::-1]] = np.arange(len(where))[::-1]
     rates = fabric.link_capacity_bps[::2]
     pairs = np.unique(np.stack((where.astype(float), rates)), axis=1)
-    between, inner = [], []
+    between: list[Bundle] = []
+    inner: list[Bundle] = []
     for number, link in enumerate(first.tolist()):
         at = LinkLayer(int(layer[link]))
         one = Bundle(

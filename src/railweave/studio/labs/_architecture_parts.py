@@ -265,7 +265,7 @@ def _catalog_parts(built: BuiltDesign, one: Station) -> Iterator[Part]:
         for name in dict.fromkeys(names):
             yield catalog.gpu(name)
     elif one.what == "nic":
-        names = [m.nics[one.plane].nic for m in models if one.plane in m.nics]  # type: ignore[index]
+        names = [m.nics[one.plane].nic for m in models if one.plane in m.nics]
         for name in dict.fromkeys(names):
             yield catalog.nic(name)
     elif one.what == "switch":

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from railweave.studio.labs._architecture_map import OUTSIDE, PLANES, Bundle, Station, SystemMap
-from railweave.studio.scene import Flight, Scene, SceneGroup, SceneLink, SceneNode
+from railweave.studio.scene import Scene, SceneGroup, SceneLink, SceneNode
 from railweave.units import format_bits_rate
 
 if TYPE_CHECKING:
@@ -79,10 +79,7 @@ def map_scene(
         nodes=tuple(_node(system, one, places[one.id], shown, tall) for one in _drawn(system)),
         links=tuple(_links(system, shown)),
         groups=tuple(_groups(system)),
-        flights=tuple(
-            Flight(a, b, source, target, kind, label, size, role)
-            for a, b, source, target, kind, label, size, role in flights
-        ),
+        flights=flights,
         duration_s=end_s,
         steps=steps,
         title=title,
