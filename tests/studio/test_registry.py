@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from importlib.metadata import EntryPoint
+
+import pytest
+
+from railweave.errors import InputError
+from railweave.studio import registry
 from railweave.studio.registry import find_lab, installed_labs
 
 
@@ -20,3 +26,28 @@ def test_labs_are_found_by_their_key() -> None:
     assert lab is not None
     assert lab.number == 6
     assert find_lab("no-such") is None
+
+
+OURS = EntryPoint("congestion", "railweave.studio.labs.congestion:LAB", registry.GROUP)
+
+
+def labs_of(monkeypatch: pytest.MonkeyPatch, *others: str) -> list[str]:
+    entries = [OURS, *(EntryPoint(f"other{i}", o, registry.GROUP) for i, o in enumerate(others))]
+    monkeypatch.setattr(registry, "entry_points", lambda group: entries)
+    return [lab.key for lab in installed_labs.__wrapped__()]
+
+
+def test_a_lab_that_cannot_be_imported_is_left_out(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert labs_of(monkeypatch, "no.such.module:LAB") == ["congestion"]
+    assert "no.such.module:LAB cannot be loaded" in caplog.text
+
+
+def test_what_is_no_lab_or_has_a_number_of_another_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(InputError, match="holds no Lab"):
+        labs_of(monkeypatch, "railweave.studio.registry:GROUP")
+    with pytest.raises(InputError, match="both have the number 6"):
+        labs_of(monkeypatch, OURS.value)

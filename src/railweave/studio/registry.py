@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from functools import cache
 from importlib.metadata import entry_points
 from itertools import pairwise
@@ -18,12 +19,18 @@ GROUP = "railweave.labs"
 def installed_labs() -> tuple[Lab, ...]:
     """Return every registered lab by its number.
 
+    One that cannot be imported is left out, and the log says why.
+
     Raises:
         InputError: two labs have one number or key, or an entry point holds no lab.
     """
     labs: list[Lab] = []
     for entry in entry_points(group=GROUP):
-        lab = entry.load()
+        try:
+            lab = entry.load()
+        except Exception:  # another package's fault must not take down every page
+            logging.getLogger("railweave.studio").exception("lab %s cannot be loaded", entry.value)
+            continue
         if not isinstance(lab, Lab):
             raise InputError(f"entry point {entry.name} of {GROUP} holds no Lab but {lab!r}")
         labs.append(lab)
