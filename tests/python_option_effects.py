@@ -124,6 +124,10 @@ def _load_effects() -> dict[str, Effect]:
         "build_summary.catalog": changes(
             lambda thirsty=1.0: server_power(thirsty), operator.lt, thirsty=2.0
         ),
+        "build_summary.availability": Effect(
+            lambda: summary(built()).availability is not None,
+            lambda: summary(built(), availability=False).availability is not None,
+        ),
         "build_summary.domains": changes(
             lambda domains=True: len(summary(built(), domains=domains).backend.domains),
             operator.gt,

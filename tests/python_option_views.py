@@ -221,11 +221,23 @@ def message(text: str, file: str = "a.yaml", *, files: bool = True) -> str:
     return ""
 
 
-def summary(base: BuiltDesign, *, mtu: int | None = None, domains: bool = True) -> Any:
+def summary(
+    base: BuiltDesign,
+    *,
+    mtu: int | None = None,
+    domains: bool = True,
+    availability: bool = True,
+) -> Any:
     backend = base.design.planes.backend.model_copy(update={"mtu": mtu})
     planes = base.design.planes.model_copy(update={"backend": backend})
     design = base.design.model_copy(update={"planes": planes})
-    return build_summary(base.built, design, base.document.catalog, domains=domains)
+    return build_summary(
+        base.built,
+        design,
+        base.document.catalog,
+        domains=domains,
+        availability=availability,
+    )
 
 
 class _Thirsty:

@@ -112,7 +112,7 @@ def test_a_job_tells_its_progress_and_is_listed(client):
     seen = snapshots(client, job)
     assert seen[-1]["state"] == "done"
     assert [s["progress"] for s in seen] == sorted(s["progress"] for s in seen)
-    assert "simulate" in {s["step"] for s in seen}
+    assert seen[-1]["progress"] == 1  # its steps may be over before the first is heard of
     assert client.get(f"/jobs/{job['id']}").json() == seen[-1]
     assert seen[-1] in client.get("/jobs").json()["jobs"]
     assert snapshots(client, job) == seen[-1:]  # who comes late gets the end
