@@ -45,7 +45,7 @@ class Studio:
         self.sessions = Sessions(design_text, design_name)
         self.compute = Calculator()
         store = ResultStore(settings.store) if settings.store else None
-        self.queue = JobQueue(settings.workers, store)
+        self.queue = JobQueue(settings.workers, store, preload=("railweave.runs.congest",))
 
     def session(self) -> Session:
         """Return the session of the visitor whose page is being built."""
@@ -68,6 +68,7 @@ def create_app(settings: StudioSettings, design_text: str, design_name: str) -> 
     api.mount(API, rest)
     nicegui_app.add_static_files("/studio-static", STATIC)
     nicegui_app.on_startup(rest.state.start)
+    nicegui_app.on_startup(studio.queue.warm)  # a first long run shows something within a second
     nicegui_app.on_shutdown(rest.state.close)
     nicegui_app.on_shutdown(studio.close)
     _add_pages(studio)
