@@ -140,7 +140,6 @@ def test_parts_fall_and_come_back_by_mouse_and_by_keyboard(
     page.mouse.dblclick(*on_canvas(page, "spine-1"))
     expect(tile(page, "bisection_left"), "75.0%")
     assert "out=spine-1" in page.url
-    # The drawing comes after the numbers.
     page.wait_for_function("document.querySelectorAll('.rw-fabric-out button').length === 1")
     page.wait_for_timeout(200)
 

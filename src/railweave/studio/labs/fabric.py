@@ -321,10 +321,6 @@ class _FabricPage:
             self.history.replace(view.out)
             self.state = state = replace(self.state, out=view.out)
             self.page.update(state)
-        self.page.numbers(view.numbers)
-        await asyncio.sleep(0.02)  # the numbers go to the browser first, then the drawing
-        if self.state is not state:
-            return
         self._show(view)
         if self.first_problem:
             self.page.problem(self.first_problem)
