@@ -25,8 +25,8 @@ from railweave.studio.labs._collectives_jobs import packet_job, sweep_job
 from railweave.studio.labs._collectives_rounds import (
     at_time,
     holdings_html,
+    round_html,
     rounds,
-    table_html,
     trace_rows,
 )
 from railweave.studio.labs._collectives_run import Run, engine_points, run
@@ -182,7 +182,7 @@ def assert_drawing_is_the_schedule(done: Run) -> None:
     assert [at_time(every, one.end_s) for one in every][-1] == len(every)
     assert at_time(every, 0.0) == 0
     for one in every:
-        assert table_html(one, schedule).count("<tr>") == 1 + min(len(one.messages), 64)
+        assert round_html(one, schedule).count("<tr>") == 1 + min(len(one.messages), 64)
     last = holdings_html(schedule, len(every))
     assert "complete" in last
 

@@ -142,8 +142,8 @@ def test_a_rank_stands_out_in_all_views(studio: str, page: Page) -> None:
         # Row and column are framed; the other ribbons step back.
         page.wait_for_function(
             """(rank) => { const [matrix, chord] = document.querySelectorAll('.js-plotly-plot');
-               return matrix.layout.shapes?.[0].y0 === rank - 0.5
-                 && chord.data.some((trace) => /,0.10?[)]$/.test(trace.fillcolor)) }""",
+               return matrix?.layout?.shapes?.[0]?.y0 === rank - 0.5
+                 && chord?.data?.some((trace) => /,0.10?[)]$/.test(trace.fillcolor)) }""",
             arg=rank,
         )
         assert f"picked={rank}" in page.url

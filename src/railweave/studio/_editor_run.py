@@ -21,10 +21,9 @@ from railweave.studio.design_run import (
     run_work,
 )
 from railweave.studio.designs import local_file
-from railweave.studio.help import help_button
 from railweave.studio.job_view import JobView
 from railweave.studio.lab import Number
-from railweave.studio.parts import code_block
+from railweave.studio.parts import Tiles, code_block, plain_table
 from railweave.studio.run_overlays import DESIGN, run_overlays
 
 if TYPE_CHECKING:
@@ -192,40 +191,13 @@ class RunPane:
 
     def _tiles(self, numbers: tuple[Number, ...]) -> None:
         baseline = self._session.baseline(DESIGN)
-        with ui.element("div").classes("rw-tiles"):
-            for number in numbers:
-                with ui.element("div").classes("rw-tile").props(f'data-number="{number.key}"'):
-                    with ui.row(wrap=False).classes("rw-label"):
-                        ui.label(number.label)
-                        help_button(number.key.partition(":")[0])
-                    ui.label(number.text).classes("rw-value")
-                    before = baseline.value(number.key) if baseline else None
-                    if before is not None and before.value == number.value:
-                        ui.label("as in the baseline").classes("rw-quiet")
-                    elif before is not None and before.value:
-                        change = number.value / before.value - 1
-                        ui.label(f"baseline {before.text} ({change:+.1%})").classes("rw-quiet")
+        Tiles().show(numbers, baseline.beside(numbers) if baseline else None)
 
     @staticmethod
     def _table(table: Mapping[str, Any]) -> None:
         if not table["rows"]:
             return
-        with (
-            ui.element("div")
-            .classes("rw-scroll rw-card")
-            .props(f'tabindex=0 role=region aria-label="{table["title"]}"'),
-            ui.element("table").classes("rw-table rw-jobs"),
-        ):
-            with ui.element("thead"), ui.element("tr"):
-                for text in table["header"]:
-                    with ui.element("th").props("scope=col"):
-                        ui.label(text)
-            with ui.element("tbody"):
-                for row in table["rows"]:
-                    with ui.element("tr"):
-                        for cell in row:
-                            with ui.element("td"):
-                                ui.label(cell)
+        plain_table(table["title"], table["header"], table["rows"], name="jobs").classes("rw-card")
 
     @staticmethod
     def _findings(findings: list[Mapping[str, str]]) -> None:

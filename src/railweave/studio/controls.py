@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar
 
 from nicegui import ui
+from nicegui.elements.mixins.value_element import ValueElement
 from nicegui.events import ValueChangeEventArguments
 
 from railweave.errors import RailweaveError
 from railweave.studio.help import help_button
 from railweave.units import parse_quantity
 
-__all__ = ["choice", "heading", "integer", "quantity", "switch"]
+__all__ = ["GPU_STOPS", "choice", "heading", "integer", "quantity", "ratio", "switch"]
 
 Changed = Callable[[str], None]
+
+#: numbers of GPUs that a slider stops at
+GPU_STOPS: Final = (
+    2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 20, 24, 32, 40, 48, 64, 96, 128, 256, 512, 1024,
+)  # fmt: skip
 
 
 def heading(text: str) -> None:
@@ -25,6 +33,73 @@ def _label(label: str, help_key: str) -> None:
     with ui.row(wrap=False).classes("rw-label"):
         ui.label(label)
         help_button(help_key)
+
+
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True)
+class _Kind(Generic[Value]):
+    """How a slider and a field show the same value.
+
+    ``at`` is the slider's position for a value and ``of`` the value there; ``read`` is the value of
+    what stands in the field, None where that is none.
+    """
+
+    at: Callable[[Value], float]
+    of: Callable[[float], Value]
+    read: Callable[[Any], Value | None]
+
+
+def _pair(
+    label: str,
+    value: Value,
+    on_change: Callable[[Value], None],
+    *,
+    help_key: str,
+    kind: _Kind[Value],
+    ends: tuple[float, float, float],
+    field: Callable[[], ValueElement[Any]],
+) -> None:
+    """Add a slider over usual values with a field for any; ``ends`` are its ends and its step."""
+    low, high, step = ends
+    with ui.element("div").classes("rw-control"):
+        _label(label, help_key)
+        with ui.element("div").classes("rw-pair"):
+            slider = (
+                ui.slider(min=low, max=high, step=step, value=kind.at(value))
+                .props(f'aria-label="{label}" dense')
+                .classes("rw-grow")
+            )
+            exact = (
+                field()
+                .props("dense outlined hide-bottom-space input-class=rw-mono")
+                .props(f'aria-label="{label}, exact"')
+                .classes("rw-exact")
+            )
+    busy: list[bool] = []  # one moves the other, which must not answer
+    told = [value]
+
+    def tell(now: Value, other: ValueElement[Any], shown: object) -> None:
+        told[0] = now
+        busy.append(True)
+        other.set_value(shown)
+        busy.clear()
+        on_change(now)
+
+    def slid(event: ValueChangeEventArguments[float | None]) -> None:
+        if not busy and event.value is not None:
+            now = kind.of(event.value)
+            tell(now, exact, now)
+
+    def typed() -> None:
+        now = kind.read(exact.value)
+        if not busy and now is not None and now != told[0]:
+            tell(now, slider, kind.at(now))
+
+    slider.on_value_change(slid)
+    exact.on("keydown.enter", typed)
+    exact.on("blur", typed)
 
 
 def quantity(
@@ -48,53 +123,27 @@ def quantity(
     """
     plain = [parse_quantity(stop, dimension) for stop in stops]
 
-    def nearest(text: str) -> int:
+    def at(text: str) -> int:
         if _wrong(text, dimension):  # as an address may give it; the lab says what is wrong
             return 0
-        at = parse_quantity(text, dimension)
-        return min(range(len(plain)), key=lambda i: abs(plain[i] - at))
+        return _nearest(plain, parse_quantity(text, dimension))
 
-    with ui.element("div").classes("rw-control"):
-        _label(label, help_key)
-        with ui.element("div").classes("rw-pair"):
-            slider = (
-                ui.slider(min=0, max=len(stops) - 1, step=1, value=nearest(value))
-                .props(f'aria-label="{label}" dense')
-                .classes("rw-grow")
-            )
-            field = (
-                ui.input(value=value, validation=lambda text: _wrong(text, dimension))
-                .props(
-                    f'dense outlined hide-bottom-space aria-label="{label}, exact" '
-                    'input-class="rw-mono"'
-                )
-                .classes("rw-exact")
-            )
-        busy: list[bool] = []  # one moves the other, which must not answer
-        told = [value]
+    def read(text: object) -> str | None:
+        return None if _wrong(str(text or ""), dimension) else str(text)
 
-        def slid(event: ValueChangeEventArguments[float | None]) -> None:
-            if busy or event.value is None:
-                return
-            told[0] = stops[int(event.value)]
-            busy.append(True)
-            field.set_value(told[0])
-            busy.clear()
-            on_change(told[0])
+    _pair(
+        label,
+        value,
+        on_change,
+        help_key=help_key,
+        kind=_Kind(at, lambda position: stops[int(position)], read),
+        ends=(0, len(stops) - 1, 1),
+        field=lambda: ui.input(value=value, validation=lambda text: _wrong(text, dimension)),
+    )
 
-        def typed() -> None:
-            text = str(field.value or "")
-            if busy or text == told[0] or _wrong(text, dimension):
-                return
-            told[0] = text
-            busy.append(True)
-            slider.set_value(nearest(text))
-            busy.clear()
-            on_change(text)
 
-        slider.on_value_change(slid)
-        field.on("keydown.enter", typed)
-        field.on("blur", typed)
+def _nearest(stops: Sequence[float], value: float) -> int:
+    return min(range(len(stops)), key=lambda i: abs(stops[i] - value))
 
 
 def _wrong(text: str, dimension: str) -> str | None:
@@ -114,68 +163,80 @@ def integer(
     *,
     help_key: str = "",
     step: int = 1,
+    stops: Sequence[int] = (),
 ) -> None:
-    """Add a whole number from ``low`` to ``high``: a slider with its value beside it."""
-    with ui.element("div").classes("rw-control"):
-        _label(label, help_key)
-        with ui.element("div").classes("rw-pair"):
-            slider = (
-                ui.slider(min=low, max=high, step=step, value=max(low, min(high, value)))
-                .props(f'aria-label="{label}" dense')
-                .classes("rw-grow")
-            )
-            field = (
-                ui.number(value=value, min=low, max=high, step=step, precision=0)
-                .props(
-                    f'dense outlined hide-bottom-space aria-label="{label}, exact" '
-                    'input-class="rw-mono"'
-                )
-                .classes("rw-exact")
-            )
-        busy: list[bool] = []
-        told = [value]
+    """Add a whole number from ``low`` to ``high``: a slider with its value beside it.
 
-        def slid(event: ValueChangeEventArguments[float | None]) -> None:
-            if busy or event.value is None:
-                return
-            told[0] = int(event.value)
-            busy.append(True)
-            field.set_value(told[0])
-            busy.clear()
-            on_change(told[0])
+    With ``stops`` the slider goes over these only; the field takes every number.
+    """
+    usual = [stop for stop in stops if low <= stop <= high]
 
-        def typed() -> None:
-            if busy or field.value is None or not low <= field.value <= high:
-                return
-            if int(field.value) == told[0]:
-                return
-            told[0] = int(field.value)
-            busy.append(True)
-            slider.set_value(told[0])
-            busy.clear()
-            on_change(told[0])
+    def read(given: float | None) -> int | None:
+        return int(given) if given is not None and low <= given <= high else None
 
-        slider.on_value_change(slid)
-        field.on("keydown.enter", typed)
-        field.on("blur", typed)
+    if usual:
+        kind = _Kind[int](
+            lambda now: _nearest(usual, now), lambda position: usual[int(position)], read
+        )
+        ends = (0, len(usual) - 1, 1)
+    else:
+        kind = _Kind[int](lambda now: max(low, min(high, now)), int, read)
+        ends = (low, high, step)
+    _pair(
+        label,
+        value,
+        on_change,
+        help_key=help_key,
+        kind=kind,
+        ends=ends,
+        field=lambda: ui.number(
+            value=value, min=low, max=high, step=1 if usual else step, precision=0
+        ),
+    )
+
+
+def ratio(
+    label: str, value: float, on_change: Callable[[float], None], *, help_key: str = ""
+) -> None:
+    """Add a ratio to one: a slider in quarters from 0.5 to 8, and a field for 0.1 to 100."""
+
+    def read(given: float | None) -> float | None:
+        return float(given) if given is not None and 0.1 <= given <= 100 else None
+
+    _pair(
+        label,
+        value,
+        on_change,
+        help_key=help_key,
+        kind=_Kind[float](lambda now: min(8.0, max(0.5, now)), float, read),
+        ends=(0.5, 8, 0.25),
+        field=lambda: ui.number(value=value, min=0.1, max=100, suffix=": 1", format="%g"),
+    )
 
 
 def choice(
     label: str,
     value: str,
     options: Mapping[str, str],
-    on_change: Changed,
+    on_change: Callable[[str], object],
     *,
     help_key: str = "",
-) -> None:
-    """Add one of several: ``options`` map the value to what the reader sees."""
+) -> ui.select:
+    """Add one of several: ``options`` map the value to what the reader sees.
+
+    A value that is none of them shows the first. The element is returned, to be told what to show.
+    """
     with ui.element("div").classes("rw-control"):
         _label(label, help_key)
-        ui.select(
-            dict(options),
-            value=value if value in options else next(iter(options)),
-            on_change=lambda event: on_change(str(event.value)),
-        ).props(f'dense outlined options-dense aria-label="{label}"').classes("w-full")
+        return (
+            ui.select(
+                dict(options),
+                value=value if value in options else next(iter(options), None),
+                on_change=lambda event: on_change(str(event.value or "")),
+            )
+            .props(f'dense outlined options-dense aria-label="{label}"')
+            .classes("w-full")
+        )
 
 
 def switch(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from nicegui import ui
 
 from railweave.studio.design_summary import design_numbers
-from railweave.studio.help import help_button
+from railweave.studio.parts import Tiles
 from railweave.studio.registry import installed_labs
 from railweave.studio.run_overlays import run_overlays
 from railweave.studio.shell import frame
@@ -54,27 +54,18 @@ def _design(studio: Studio, session: Session) -> None:
         with ui.row().classes("items-center"):
             ui.label(session.design_name).classes("rw-h2").props("role=heading aria-level=2")
             ui.link("Edit it, or start from an example", "/design")
-        tiles = ui.element("div").classes("rw-tiles")
-        with tiles:
-            ui.label("Building…").classes("rw-quiet").props("role=status")
+        said = ui.label("Building…").classes("rw-quiet").props("role=status")
+        tiles = Tiles()
 
     async def fill() -> None:
         from railweave.errors import RailweaveError
 
         try:
-            numbers = await studio.compute(design_numbers, session.design_text)
+            tiles.show(await studio.compute(design_numbers, session.design_text))
         except RailweaveError as error:
-            tiles.clear()
-            with tiles:
-                ui.label(str(error)).classes("rw-banner").props("role=alert")
-            return
-        tiles.clear()
-        with tiles:
-            for number in numbers:
-                with ui.element("div").classes("rw-tile").props(f'data-number="{number.key}"'):
-                    with ui.row(wrap=False).classes("rw-label"):
-                        ui.label(number.label)
-                        help_button(number.key)
-                    ui.label(number.text).classes("rw-value")
+            said.set_text(str(error))
+            said.classes(replace="rw-banner").props("role=alert")
+        else:
+            said.set_visibility(False)
 
     ui.timer(0.01, fill, once=True)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from nicegui import ui
 
 from railweave.errors import InputError
-from railweave.studio.content import ComparisonTable, LearnPanel, learn
+from railweave.studio.content import LearnPanel, learn
+from railweave.studio.parts import plain_table
 
 if TYPE_CHECKING:
     from railweave.studio.page import LabPage
@@ -54,7 +55,7 @@ def _fill(panel: LearnPanel) -> None:
                 ui.label(text)
     for table in panel.tables:
         _title(table.title)
-        _table(table)
+        plain_table(table.title, table.header, table.rows)
     _title("Checklist")
     with ui.element("ul").classes("rw-checklist"):
         for item in panel.checklist:
@@ -64,26 +65,6 @@ def _fill(panel: LearnPanel) -> None:
     _title("Takeaway")
     ui.label(panel.takeaway.claim)
     _proof(panel.takeaway.lesson_name)
-
-
-def _table(table: ComparisonTable) -> None:
-    with (
-        ui.element("div")
-        .classes("rw-scroll")
-        .props("tabindex=0 role=region")
-        .props(f'aria-label="{table.title}"'),
-        ui.element("table").classes("rw-table"),
-    ):
-        with ui.element("thead"), ui.element("tr"):
-            for name in table.header:
-                with ui.element("th").props("scope=col"):
-                    ui.label(name)
-        with ui.element("tbody"):
-            for row in table.rows:
-                with ui.element("tr"):
-                    for cell in row:
-                        with ui.element("td"):
-                            ui.label(cell)
 
 
 def _proof(name: str) -> None:

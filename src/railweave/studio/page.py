@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -10,11 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from nicegui import background_tasks, ui
 
 from railweave.errors import RailweaveError
-from railweave.studio.help import help_button
 from railweave.studio.job_view import JobView
 from railweave.studio.lab import Lab, Number, Reproduce, TraceRow
 from railweave.studio.learn import learn_panel
-from railweave.studio.parts import code_block, plain_table
+from railweave.studio.parts import Tiles, code_block, plain_table
 from railweave.studio.state import from_query, to_query
 
 if TYPE_CHECKING:
@@ -50,9 +48,6 @@ class LabPage:
         self._url = f"/lab/{lab.key}"
         self._numbers: tuple[Number, ...] = ()
         self._turn = 0
-        self._task: asyncio.Task[Any] | None = None
-        self._tile_shape: tuple[tuple[str, str], ...] = ()
-        self._tile_labels: list[tuple[ui.label, ui.label]] = []
         self._heard_baseline: Callable[[], None] | None = None
         with ui.element("div").classes("rw-lab"):
             with ui.element("div").classes("rw-side"):
@@ -63,9 +58,7 @@ class LabPage:
                 self._address = ui.label("").props("role=alert").classes("rw-note hidden")
                 self._banner = ui.element("div").props("role=alert").classes("rw-banner hidden")
                 self._job = JobView(studio.queue, session.visitor)
-                self._tiles = (
-                    ui.element("section").classes("rw-tiles").props('aria-label="Results"')
-                )
+                self._tiles = Tiles()
                 self._words = ui.element("section").classes("rw-words").props("aria-live=polite")
                 self.main: Element = ui.element("div").classes("rw-main")
                 self._trace_box = ui.element("section").classes("hidden rw-card")
@@ -96,27 +89,7 @@ class LabPage:
         """Show these quantities, each beside the pinned baseline's."""
         self._numbers = numbers
         baseline = self.session.baseline(self.lab.key)
-        shape = tuple((number.key, number.label) for number in numbers)
-        if shape != self._tile_shape:
-            self._tile_shape = shape
-            self._build_tiles(numbers)
-        for number, (value, beside) in zip(numbers, self._tile_labels, strict=True):
-            value.set_text(number.text)
-            before = baseline.value(number.key) if baseline else None
-            beside.set_text("" if before is None else _compared(number, before))
-
-    def _build_tiles(self, numbers: tuple[Number, ...]) -> None:
-        """Build the tiles; as long as they are the same quantities only their texts change."""
-        self._tiles.clear()
-        self._tile_labels = []
-        with self._tiles:
-            for number in numbers:
-                with ui.element("div").classes("rw-tile").props(f'data-number="{number.key}"'):
-                    with ui.row(wrap=False).classes("rw-label"):
-                        ui.label(number.label)
-                        help_button(number.key)
-                    value = ui.label("").classes("rw-value")
-                    self._tile_labels.append((value, ui.label("").classes("rw-quiet")))
+        self._tiles.show(numbers, baseline.beside(numbers) if baseline else None)
 
     def interpretation(self, sentences: Sequence[str]) -> None:
         """Say what the numbers mean."""
@@ -149,7 +122,7 @@ class LabPage:
             if len(rows) > MOST_TRACE:
                 ui.label(f"The first {MOST_TRACE:,} of {len(rows):,} moments.").classes("rw-quiet")
             shown = [(format_seconds(r.time_s), r.where, r.what) for r in rows[:MOST_TRACE]]
-            plain_table("Trace", ("Time", "Where", "What"), shown).classes("rw-trace")
+            plain_table("Trace", ("Time", "Where", "What"), shown).classes("rw-long rw-trace")
 
     def problem(self, text: str | None) -> None:
         """Show a sentence above the results, or take it away."""
@@ -282,10 +255,3 @@ class LabPage:
         self.numbers(self._numbers)
         if self._heard_baseline is not None:
             self._heard_baseline()
-
-
-def _compared(now: Number, before: Number) -> str:
-    """Say the baseline's value, and by how much the new one differs."""
-    if before.value and now.value != before.value:
-        return f"baseline {before.text} ({now.value / before.value - 1:+.1%})"
-    return f"baseline {before.text}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from railweave.studio.lab import Number
@@ -30,6 +31,22 @@ class KeptRun:
     def value(self, key: str) -> Number | None:
         """Return its number of this key, or None."""
         return next((n for n in self.numbers if n.key == key), None)
+
+    def beside(self, numbers: Iterable[Number]) -> dict[str, str]:
+        """Say by key what this run's value is, and by how much each of these differs from it."""
+        said = {}
+        for number in numbers:
+            before = self.value(number.key)
+            if before is None:
+                continue
+            if number.value == before.value:
+                said[number.key] = "as in the baseline"
+            elif before.value:
+                change = number.value / before.value - 1
+                said[number.key] = f"baseline {before.text} ({change:+.1%})"
+            else:
+                said[number.key] = f"baseline {before.text}"
+        return said
 
 
 @dataclass

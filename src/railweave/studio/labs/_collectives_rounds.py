@@ -14,13 +14,14 @@ from railweave.design.models import Collective
 from railweave.studio.lab import TraceRow
 from railweave.studio.labs._collectives import bytes_text
 from railweave.studio.labs._collectives_scene import count_ranks, round_ends, round_text, rounds_of
+from railweave.studio.parts import table_html
 from railweave.units import format_seconds
 
 if TYPE_CHECKING:
     from railweave.studio.labs._collectives_run import Message, Run
     from railweave.workload.schedule import Schedule
 
-__all__ = ["Round", "holdings_html", "rounds", "table_html", "trace_rows"]
+__all__ = ["Round", "holdings_html", "round_html", "rounds", "trace_rows"]
 
 I64 = npt.NDArray[np.int64]
 U64 = npt.NDArray[np.uint64]
@@ -80,12 +81,11 @@ def at_time(all_rounds: Sequence[Round], time_s: float) -> int:
 # ---------------------------------------------------------------- a round's transfers
 
 
-def table_html(one: Round, schedule: Schedule) -> str:
+def round_html(one: Round, schedule: Schedule) -> str:
     """Return a round's transfers as a table."""
     known = any(m.chunks for m in one.messages)
     names = ("from", "to", "pieces", "bytes", "does", "time") if known else _PLAIN
-    head = "".join(f'<th scope="col">{name}</th>' for name in names)
-    body = "".join(_row(m, schedule, known) for m in one.messages[:MOST_ROWS])
+    rows = [_row(m, schedule, known) for m in one.messages[:MOST_ROWS]]
     more = len(one.messages) - MOST_ROWS
     after = f"<p class='rw-quiet'>and {more:,} more</p>" if more > 0 else ""
     waits = ""
@@ -93,25 +93,20 @@ def table_html(one: Round, schedule: Schedule) -> str:
         listed = ", ".join(f"GPU {r} {format_seconds(s)}" for r, s in one.waits[:8])
         others = f" and {len(one.waits) - 8} more" if len(one.waits) > 8 else ""
         waits = f"<p class='rw-waits'>Waited before it: {listed}{others}</p>"
-    return (
-        f"<p class='rw-round'>{escape(one.text)}</p>{waits}"
-        f'<table class="rw-table"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
-        f"{after}"
-    )
+    return f"<p class='rw-round'>{escape(one.text)}</p>{waits}{table_html(names, rows)}{after}"
 
 
 _PLAIN: Final = ("from", "to", "bytes", "time")
 
 
-def _row(message: Message, schedule: Schedule, known: bool) -> str:
+def _row(message: Message, schedule: Schedule, known: bool) -> tuple[str, ...]:
     names = [schedule.chunk_names[chunk] for chunk in message.chunks]
     shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
     does = {"reduce": "adds", "copy": "copies"}.get(message.action, "")
     when = f"{format_seconds(message.start_s)} – {format_seconds(message.end_s)}"
     ends = (f"GPU {message.src}", f"GPU {message.dst}")
     size = bytes_text(message.size_bytes)
-    cells = (*ends, shown, size, does, when) if known else (*ends, size, when)
-    return "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"
+    return (*ends, shown, size, does, when) if known else (*ends, size, when)
 
 
 # ---------------------------------------------------------------- what every GPU holds

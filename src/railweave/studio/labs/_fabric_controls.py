@@ -8,7 +8,6 @@ from typing import Any
 from nicegui import ui
 
 from railweave.studio import controls
-from railweave.studio.help import help_button
 from railweave.studio.labs._fabric_state import (
     HASHES,
     NO_COUNTS,
@@ -86,8 +85,10 @@ class FabricControls:
         with self._counted:
             controls.integer("Spines (0: as many as needed)", state.spines, 0, 64,
                              self._set("spines"), help_key="spines")  # fmt: skip
-            _ratio("Oversubscription of a leaf", state.ratio, self._set("ratio"))
-            _ratio("Oversubscription of a spine", state.spine_ratio, self._set("spine_ratio"))
+            controls.ratio("Oversubscription of a leaf", state.ratio, self._set("ratio"),
+                           help_key="oversubscription")  # fmt: skip
+            controls.ratio("Oversubscription of a spine", state.spine_ratio,
+                           self._set("spine_ratio"), help_key="oversubscription")  # fmt: skip
             controls.integer("Servers a zone (0: what fits)", state.zone, 0, 1024,
                              self._set("zone"))  # fmt: skip
         controls.choice("Tiers", str(state.tiers), _TIERS, self._whole("tiers"), help_key="tiers")
@@ -121,36 +122,3 @@ class FabricControls:
         controls.choice("Hash", state.hash, HASHES, self._set("hash"))
         controls.switch("Equal hash seeds in all switches", state.equal_seeds,
                         self._set("equal_seeds"))  # fmt: skip
-
-
-def _ratio(label: str, value: float, on_change: Callable[[float], None]) -> None:
-    """Add a down : up ratio: a slider in quarters, and a field for any other."""
-    with ui.element("div").classes("rw-control"):
-        with ui.row(wrap=False).classes("rw-label"):
-            ui.label(label)
-            help_button("oversubscription")
-        with ui.row(wrap=False).classes("w-full items-center no-wrap"):
-            slider = ui.slider(min=0.5, max=8, step=0.25, value=min(8.0, max(0.5, value)))
-            slider.props(f'aria-label="{label}" dense').classes("grow")
-            field = ui.number(value=value, min=0.1, max=100, suffix=": 1", format="%g")
-            field.props(f'dense outlined aria-label="{label}, exact" input-class="rw-mono"')
-            field.classes("rw-exact")
-        busy: list[bool] = []
-
-        def slid() -> None:
-            if not busy and slider.value is not None:
-                busy.append(True)
-                field.set_value(float(slider.value))
-                busy.clear()
-                on_change(float(slider.value))
-
-        def typed() -> None:
-            if not busy and field.value is not None and 0.1 <= field.value <= 100:
-                busy.append(True)
-                slider.set_value(min(8.0, max(0.5, float(field.value))))
-                busy.clear()
-                on_change(float(field.value))
-
-        slider.on_value_change(slid)
-        field.on("keydown.enter", typed)
-        field.on("blur", typed)

@@ -1,75 +1,20 @@
-"""Small pieces of lab 5's page: tables, tiles, and the list of what is drawn."""
+"""Lab 5's list of what is drawn."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final
 
 from nicegui import ui
 from nicegui.events import GenericEventArguments
 
-from railweave.report.page_table import PageTable
-from railweave.studio.help import help_button
-from railweave.studio.lab import Number
 from railweave.studio.labs._fabric import Part
 
-__all__ = ["PartsTable", "Tiles", "show_table"]
+__all__ = ["PartsTable"]
 
 #: rows that are sent to the browser; the rest is found by typing
 MOST_ROWS: Final = 200
 _COLUMNS: Final = (("name", "Name"), ("kind", "What"), ("ends", "Between"), ("state", "State"))
-
-
-def show_table(table: PageTable) -> None:
-    """Add a table with its title and notes."""
-    ui.label(table.title).classes("rw-h3").props("role=heading aria-level=3")
-    with (
-        ui.element("div")
-        .classes("rw-scroll")
-        .props(f'tabindex=0 role=region aria-label="{table.title}" data-table="{table.id}"'),
-        ui.element("table").classes("rw-table"),
-    ):
-        with ui.element("thead"), ui.element("tr"):
-            for name in table.header:
-                with ui.element("th" if name else "td").props("scope=col" if name else ""):
-                    ui.label(name)
-        with ui.element("tbody"):
-            for row in table.rows:
-                with ui.element("tr"):
-                    for cell in row:
-                        with ui.element("td"):
-                            ui.label(cell)
-    for note in table.notes:
-        ui.label(note).classes("rw-quiet")
-
-
-class Tiles:
-    """Tiles of numbers, as those of the page; only what changes is sent."""
-
-    def __init__(self) -> None:
-        self._place = ui.element("div").classes("rw-tiles")
-        self._shown: list[tuple[str, str]] = []
-        self._values: list[ui.label] = []
-
-    def show(self, numbers: Sequence[Number]) -> None:
-        """Show these numbers."""
-        names = [(number.key, number.label) for number in numbers]
-        if names != self._shown:
-            self._shown = names
-            self._build(names)
-        for label, number in zip(self._values, numbers, strict=True):
-            label.set_text(number.text)
-
-    def _build(self, names: list[tuple[str, str]]) -> None:
-        self._place.clear()
-        self._values = []
-        with self._place:
-            for key, name in names:
-                with ui.element("div").classes("rw-tile").props(f'data-number="{key}"'):
-                    with ui.row(wrap=False).classes("rw-label"):
-                        ui.label(name)
-                        help_button(key)
-                    self._values.append(ui.label("").classes("rw-value"))
 
 
 class PartsTable:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from nicegui import ui
 
 from railweave.design.models import PlacementName
-from railweave.studio.controls import choice, heading, integer, quantity, switch
-from railweave.studio.labs._collectives_ranks import ranks_control
+from railweave.studio.controls import GPU_STOPS, choice, heading, integer, quantity, switch
 from railweave.studio.labs._traffic import State, Where, algorithms_of, with_strategy
 from railweave.studio.labs._traffic_words import STRATEGY_NAMES
 from railweave.workload.patterns import MOST_GPUS, Strategy
@@ -83,7 +82,9 @@ class Controls:
             {one.value: name for one, name in STRATEGY_NAMES.items()},
             self._strategy,
         )
-        ranks_control("GPUs", state.gpus, MOST_GPUS, self._set("gpus"), help_key="ranks")
+        integer(
+            "GPUs", state.gpus, 2, MOST_GPUS, self._set("gpus"), help_key="ranks", stops=GPU_STOPS
+        )
         quantity(
             "Payload of an exchange", state.payload, _PAYLOADS, "size", self._set("payload"),
             help_key="payload",

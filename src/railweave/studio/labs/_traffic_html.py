@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from railweave.report.patterns_figures import PLACE_COLOURS
 from railweave.report.patterns_groups import PLACE_NAMES
+from railweave.studio.parts import table_html
 from railweave.units import format_bytes, format_seconds
 
 if TYPE_CHECKING:
@@ -15,29 +16,7 @@ if TYPE_CHECKING:
     from railweave.report.patterns_compare import Variation
     from railweave.workload.patterns import Strategy
 
-__all__ = ["comparison_html", "key_html", "list_html", "table_html", "variations_html"]
-
-
-def table_html(
-    header: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    *,
-    name: str,
-    marked: int = -1,
-) -> str:
-    """Return a table; ``marked`` is the row that stands out, ``name`` what tests know it by."""
-    head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in header)
-    here = ' class="rw-on" aria-current="true"'
-    body = "".join(
-        f"<tr{here if k == marked else ''}>"
-        + "".join(f"<td>{escape(cell)}</td>" for cell in row)
-        + "</tr>"
-        for k, row in enumerate(rows)
-    )
-    return (
-        f'<table class="rw-table rw-traffic-order" data-table="{name}">'
-        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-    )
+__all__ = ["comparison_html", "key_html", "list_html", "variations_html"]
 
 
 def list_html(sentences: Sequence[str]) -> str:

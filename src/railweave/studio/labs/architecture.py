@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from railweave.errors import RailweaveError
 from railweave.report.page_table import PageTable
 from railweave.studio import content
 from railweave.studio.canvas import Canvas
+from railweave.studio.controls import choice
 from railweave.studio.lab import Lab
 from railweave.studio.labs._architecture import (
     NOTHING,
@@ -31,7 +32,7 @@ from railweave.studio.labs._architecture import (
 )
 from railweave.studio.labs._architecture_journey import JOURNEYS, Journey
 from railweave.studio.labs._architecture_scene import ALL
-from railweave.studio.labs._fabric_parts import show_table
+from railweave.studio.parts import page_table
 from railweave.studio.scene import Scene
 
 if TYPE_CHECKING:
@@ -82,13 +83,13 @@ class _MapPage:
         with self.page.controls:
             ui.label(self.page.session.design_name).classes("rw-h3 rw-arch-name")
             ui.link("Edit it, or load another", "/design").classes("rw-quiet")
-            self.plane_select = _select("Plane", state.plane, PLANE_CHOICES, self.choose_plane)
-            self.part_select = _select("Component", "", {}, self.choose_part)
-            self.journey_select = _select(
+            self.plane_select = choice("Plane", state.plane, PLANE_CHOICES, self.choose_plane)
+            self.part_select = choice("Component", "", {}, self.choose_part)
+            self.journey_select = choice(
                 "What travels", state.journey, {NOTHING: "nothing", **JOURNEYS},
                 self.choose_journey,
             )  # fmt: skip
-            self.picture_select = _select("Drawing", state.picture, PICTURES, self.choose_picture)
+            self.picture_select = choice("Drawing", state.picture, PICTURES, self.choose_picture)
 
     def _build_drawing(self) -> None:
         with ui.element("section").classes("rw-card").props('aria-label="Drawing"'):
@@ -294,7 +295,7 @@ class _MapPage:
             ui.label(journey.sentence)
             table = journey.table()
             if table is not None:
-                show_table(table)
+                page_table(table)
         self.page.trace(journey.trace())
 
     def _show_inspection(self, shown: Inspection) -> None:
@@ -322,7 +323,7 @@ class _MapPage:
             place.clear()
             with place:
                 if table.rows:
-                    show_table(table)
+                    page_table(table)
                 else:
                     ui.label(table.title).classes("rw-h3").props("role=heading aria-level=3")
                     for note in table.notes:
@@ -357,21 +358,6 @@ async def _is_narrow() -> bool:
         return False
 
 
-def _select(label: str, value: str, options: Mapping[str, str], on_change: object) -> ui.select:
-    """Add one of several, as `controls.choice`, that can be told what to show."""
-    with ui.element("div").classes("rw-control"):
-        ui.label(label).classes("rw-label")
-        return (
-            ui.select(
-                dict(options),
-                value=value if value in options else None,
-                on_change=lambda event: on_change(str(event.value or "")),  # type: ignore[operator]
-            )
-            .props(f'dense outlined options-dense aria-label="{label}"')
-            .classes("w-full")
-        )
-
-
 def _places(number: int) -> tuple[ui.element, ...]:
     """Add places to be filled later, one below the other."""
     return tuple(ui.element("div") for _ in range(number))
@@ -403,7 +389,7 @@ def _fill(
         for sentence in sentences:
             ui.label(sentence)
         for table in tables:
-            show_table(table)
+            page_table(table)
 
 
 def build(page: LabPage) -> None:

@@ -12,7 +12,7 @@ from railweave.design.models import ALGORITHMS, Algorithm, Collective, Placement
 from railweave.errors import RailweaveError
 from railweave.studio.canvas import Canvas
 from railweave.studio.content import lab
-from railweave.studio.controls import choice, heading, integer, quantity
+from railweave.studio.controls import GPU_STOPS, choice, heading, integer, quantity
 from railweave.studio.lab import Lab
 from railweave.studio.labs._collectives import (
     ALGORITHM_NAMES,
@@ -30,13 +30,12 @@ from railweave.studio.labs._collectives_curves import Curves
 from railweave.studio.labs._collectives_fabric import on_fabric
 from railweave.studio.labs._collectives_figures import FIGURE_PX, figures, sweep_figure
 from railweave.studio.labs._collectives_jobs import packet_job, sweep_job
-from railweave.studio.labs._collectives_ranks import ranks_control
 from railweave.studio.labs._collectives_rounds import (
     Round,
     at_time,
     holdings_html,
+    round_html,
     rounds,
-    table_html,
     trace_rows,
 )
 from railweave.studio.labs._collectives_run import Run, engine_points, run
@@ -126,7 +125,10 @@ class _CollectivesPage:
         self._algorithms = ui.element("div").classes("rw-control")
         self._build_algorithms()
         quantity("Size", state.size, _SIZES, "size", self._set("size"), help_key="payload")
-        ranks_control("GPUs", state.ranks, MOST_RANKS, self._ranks_changed, help_key="ranks")
+        integer(
+            "GPUs", state.ranks, 2, MOST_RANKS, self._ranks_changed, help_key="ranks",
+            stops=GPU_STOPS,
+        )  # fmt: skip
         heading("Network")
         choice(
             "Runs on",
@@ -394,7 +396,7 @@ class _CollectivesPage:
             return
         self._shown = over
         now = self.rounds[min(over, len(self.rounds) - 1)]
-        self._transfers.set_content(table_html(now, done.schedule))
+        self._transfers.set_content(round_html(now, done.schedule))
         if not now.messages or not now.messages[0].chunks:
             self._holdings_title.set_text(
                 "Channels of a fabric cut the data their own way: see the logical shape for what "

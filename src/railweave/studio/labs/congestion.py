@@ -30,7 +30,6 @@ from railweave.studio.labs._congestion import (
 )
 from railweave.studio.labs._congestion_controls import build_controls
 from railweave.studio.labs._congestion_practice import build_practice
-from railweave.studio.labs._congestion_tables import Table
 from railweave.studio.labs._congestion_view import (
     View,
     numbers_of,
@@ -39,6 +38,7 @@ from railweave.studio.labs._congestion_view import (
     sweep_view,
     view_of,
 )
+from railweave.studio.parts import TableBox
 from railweave.studio.plot import Figure
 from railweave.studio.scene import Scene
 from railweave.studio.state import from_query
@@ -148,8 +148,8 @@ class _Desk:
         self._figure = Figure("Queue, rates, marks and pauses over time", height_px=680)
         self._figure.classes("rw-congestion-figure")
         with ui.element("div").classes("rw-two"):
-            self._predicted = Table("rw-predicted")
-            self._compared = Table("rw-compared")
+            self._predicted = TableBox("rw-predicted")
+            self._compared = TableBox("rw-compared")
         with ui.element("div").classes("rw-card rw-exercise"):
             _heading("Predict, then see")
             build_practice(self.page)

@@ -20,7 +20,7 @@ from railweave.studio.labs._fabric import ALL, BIG_GPUS, FILE, Refusal, View, st
 from railweave.studio.labs._fabric_build import built_of
 from railweave.studio.labs._fabric_controls import FabricControls
 from railweave.studio.labs._fabric_flows import FlowsView, collective_times, flows_of
-from railweave.studio.labs._fabric_parts import PartsTable, Tiles, show_table
+from railweave.studio.labs._fabric_parts import PartsTable
 from railweave.studio.labs._fabric_state import (
     PATTERNS,
     State,
@@ -29,6 +29,7 @@ from railweave.studio.labs._fabric_state import (
     state_of_design,
     usable,
 )
+from railweave.studio.parts import Tiles, page_table
 from railweave.studio.plot import Figure
 from railweave.studio.scene import Scene
 
@@ -378,7 +379,7 @@ class _FabricPage:
             with self.tables:
                 for table in view.tables:
                     with ui.element("section").classes("rw-card"):
-                        show_table(table)
+                        page_table(table)
         self.yaml.set_text(view.text)
         self.page.reproduce(view.reproduce)
         if before is None or before.assumptions != view.assumptions:
@@ -403,7 +404,7 @@ class _FabricPage:
         self.times.clear()
         if view.cost is not None:
             with self.cost:
-                show_table(view.cost)
+                page_table(view.cost)
 
     def _show_path(self, view: View) -> None:
         path = view.path
@@ -417,7 +418,7 @@ class _FabricPage:
         self.path_table.clear()
         if path.table is not None:
             with self.path_table:
-                show_table(path.table)
+                page_table(path.table)
         self.page.trace(path.trace)
 
     async def refresh_flows(self) -> None:
@@ -444,7 +445,7 @@ class _FabricPage:
             if isinstance(times, str):
                 ui.label(times).classes("rw-quiet")
             else:
-                show_table(times)
+                page_table(times)
 
     def _show_flows(self, flows: FlowsView | str) -> None:
         self.flow_words.clear()

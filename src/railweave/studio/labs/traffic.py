@@ -33,10 +33,10 @@ from railweave.studio.labs._traffic_html import (
     comparison_html,
     key_html,
     list_html,
-    table_html,
     variations_html,
 )
 from railweave.studio.labs._traffic_scene import rank_of
+from railweave.studio.parts import table_html
 from railweave.studio.plot import Figure
 from railweave.studio.scene import Scene
 from railweave.workload.patterns import MOST_GPUS
