@@ -11,7 +11,7 @@ from railweave.fabric import LinkLayer, PlaneId
 from railweave.fabric.domains import failure_domains
 from railweave.report.page_table import PageTable
 from railweave.report.style import ROLE_COLOURS
-from railweave.studio.designs import examples
+from railweave.studio.designs import built_design, examples
 from railweave.studio.labs._architecture import (
     NOTHING,
     State,
@@ -27,7 +27,6 @@ from railweave.studio.labs._architecture_map import PLANES, map_of
 from railweave.studio.labs._architecture_parts import failure_of, part_view
 from railweave.studio.labs._architecture_planes import plane_view, summary_of
 from railweave.studio.labs._architecture_scene import map_scene
-from railweave.studio.labs._fabric_build import built_of
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 DESIGNS = {one.name: one.text for one in examples()}
@@ -65,7 +64,7 @@ def test_the_maps_of_all_examples_count_what_the_summary_counts() -> None:
     assert len(DESIGNS) >= 10
     for name, text in DESIGNS.items():
         system, summary = map_of(text), summary_of(text)
-        fabric = built_of(text).fabric
+        fabric = built_design(text).fabric
         assert (system.station_of >= 0).all(), name  # every node is somewhere on the map
         assert sum(one.count for one in system.stations.values()) == fabric.n_nodes
         assert system.stations["gpu"].count == summary.backend.counts.gpus
@@ -184,7 +183,7 @@ def test_the_plane_inspector_says_what_build_says() -> None:
 
 
 def test_findings_of_a_plane_are_those_of_check() -> None:
-    found = built_of(LLAMA).check()
+    found = built_design(LLAMA).check()
     every = look_deeper(LLAMA, "all", "").findings
     assert [row[1] for row in every.rows] == [one.id for one in found]
     front = look_deeper(LLAMA, "frontend", "").findings
@@ -208,7 +207,7 @@ def test_traffic_of_a_plane_is_that_of_the_workload() -> None:
 
 
 def test_catalog_facts_have_source_and_certainty() -> None:
-    catalog = built_of(LLAMA).document.catalog
+    catalog = built_design(LLAMA).document.catalog
     server = catalog.server("dgx-h100")
     table = next(t for t in part_view(LLAMA, "gpu-server").tables if t.id == "facts-dgx-h100")
     power = next(row for row in table.rows if row[0] == "power")
@@ -236,7 +235,7 @@ def test_ports_are_counted_on_the_fabric() -> None:
     )
     leaf = part_view(POD, "backend-leaf").tables[0].rows
     down = next(row for row in leaf if row[1] == "back-end NICs")
-    fabric = built_of(POD).fabric
+    fabric = built_design(POD).fabric
     ends = fabric.link_dst[(fabric.link_layer == LinkLayer.HOST_LEAF)
                            & (fabric.link_plane == PlaneId.BACKEND)]  # fmt: skip
     hosts = np.bincount(ends)[fabric.switches(PlaneId.BACKEND, 1)]
@@ -250,7 +249,7 @@ def test_what_stops_is_what_the_failure_domains_say() -> None:
         ("backend-leaf", "leaf", PlaneId.BACKEND),
         ("frontend-spine", "spine", PlaneId.FRONTEND),
     ):
-        wanted = next(d for d in failure_domains(built_of(POD).fabric, plane) if d.kind == kind)
+        wanted = next(d for d in failure_domains(built_design(POD).fabric, plane) if d.kind == kind)
         (row,) = failure_of(POD, part).rows
         assert row[1:] == (
             f"{wanted.gpus_cut_off:,}",
@@ -267,7 +266,7 @@ def test_what_stops_is_what_the_failure_domains_say() -> None:
 
 def test_journeys_take_the_routings_way() -> None:
     for text in (LLAMA, OWN):
-        routing, fabric = built_of(text).routing(), built_of(text).fabric
+        routing, fabric = built_design(text).routing(), built_design(text).fabric
         for key in JOURNEYS:
             way = journey_of(text, key)
             assert way.legs, (key, way.sentence)

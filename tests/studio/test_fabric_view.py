@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 import railweave
 from railweave.errors import InputError
 from railweave.studio.content import quantity
+from railweave.studio.designs import built_design
 from railweave.studio.labs import _fabric_actions as actions
 from railweave.studio.labs._fabric import ALL, Refusal, View, study
-from railweave.studio.labs._fabric_build import built_of
 from railweave.studio.labs._fabric_flows import collective_times, flows_of, link_loads
 from railweave.studio.labs._fabric_state import (
     BOUNDS,
@@ -218,14 +218,14 @@ def _plain(query: str) -> list[str]:
 
 
 def test_a_device_falls_and_comes_back() -> None:
-    whole = built_of(design_text(State()))
+    whole = built_design(design_text(State()))
     fallen = actions.toggled(whole, (), "spine-1")
     assert fallen.out == ("spine-1",)
     assert actions.toggled(whole, fallen.out, "spine-1").out == ()
 
 
 def test_a_bundle_loses_its_cables_one_by_one() -> None:
-    whole = built_of(design_text(State()))
+    whole = built_design(design_text(State()))
     out: tuple[str, ...] = ()
     for _ in range(8):
         out = actions.toggled(whole, out, "leaf-1 – spine-2").out
@@ -239,7 +239,7 @@ def test_a_bundle_loses_its_cables_one_by_one() -> None:
 
 
 def test_a_cable_of_a_dead_switch_is_not_taken_out_again() -> None:
-    whole = built_of(design_text(State()))
+    whole = built_design(design_text(State()))
     outcome = actions.take_out(whole, ("spine-1",), "leaf-1:port-33")
     assert outcome.out == ("spine-1",)
     assert "at one of its ends" in outcome.sentence
@@ -249,13 +249,13 @@ def test_a_cable_of_a_dead_switch_is_not_taken_out_again() -> None:
 
 
 def test_a_box_of_several_devices_must_be_opened_first() -> None:
-    whole = built_of(design_text(State()))
+    whole = built_design(design_text(State()))
     for how in (actions.toggled, actions.take_out, actions.put_back):
         assert "open its group" in how(whole, (), "leaf-1 +3 – spine-1").sentence
 
 
 def test_more_names_than_the_address_holds_are_refused() -> None:
-    whole = built_of(design_text(State()))
+    whole = built_design(design_text(State()))
     out: tuple[str, ...] = ()
     for spine in range(1, 5):
         outcome = actions.take_out(whole, out, f"leaf-1 – spine-{spine}")
@@ -313,7 +313,7 @@ def test_queue_pairs_and_spraying_even_the_flows_out() -> None:
 def test_loads_are_shares_of_the_fullest_link() -> None:
     import numpy as np
 
-    built = built_of(design_text(State()))
+    built = built_design(design_text(State()))
     load = link_loads(built, State())
     assert float(np.nanmax(load)) == 1.0
     assert float(np.nanmin(load)) == 0.0

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+
 import httpx
 import pytest
 from asyncs import apart
 from starlette.applications import Starlette
+from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
@@ -47,7 +50,10 @@ def test_other_names_for_loopback_are_refused(host: str) -> None:
     assert "loopback" in answer.text
 
 
-@pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://[", "file://"])
+@pytest.mark.parametrize(
+    "origin",
+    ["http://evil.example", "null", "http://[", "file://", "http://127.0.0.1:9999"],
+)
 def test_other_sites_are_refused(origin: str) -> None:
     assert ask(LOCAL, "http://127.0.0.1/", origin=origin).status_code in (400, 403)
 
@@ -65,6 +71,32 @@ def test_a_token_is_needed_where_others_can_reach() -> None:
     assert first.text == "hello"
     assert COOKIE in first.headers["set-cookie"]
     assert "HttpOnly" in first.headers["set-cookie"]
+
+
+def upload(length: int, *, stated: bool) -> httpx.Response:
+    async def size(request: Request) -> PlainTextResponse:
+        return PlainTextResponse(str(len(await request.body())))
+
+    app = Guard(Starlette(routes=[Route("/", size, methods=["POST"])]), LOCAL)
+
+    async def parts() -> AsyncIterator[bytes]:
+        for _ in range(length // 1024):
+            yield b"x" * 1024
+
+    async def send() -> httpx.Response:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app)) as client:
+            body = b"x" * length if stated else parts()
+            return await client.post("http://127.0.0.1/", content=body)
+
+    return apart(send())
+
+
+@pytest.mark.parametrize("stated", [True, False])
+def test_uploads_are_taken_up_to_a_size(stated: bool) -> None:
+    assert upload(1 << 20, stated=stated).text == str(1 << 20)
+    refused = upload(2 << 20, stated=stated)
+    assert refused.status_code == 413
+    assert "are not taken" in refused.text
 
 
 def test_no_studio_listens_elsewhere_without_a_token() -> None:

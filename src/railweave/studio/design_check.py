@@ -11,7 +11,7 @@ from railweave.design.edit import rename_key, set_field, value_span
 from railweave.errors import DesignError, InputError, Problem, RailweaveError, SizingError
 from railweave.fabric.planned import planned_size
 from railweave.formats.yaml_source import PathStep, parse_yaml
-from railweave.studio.designs import open_design
+from railweave.studio.designs import built_design, open_design
 
 if TYPE_CHECKING:
     from railweave.findings import Finding
@@ -93,7 +93,7 @@ def find_findings(text: str) -> tuple[Mark, ...]:
         if links > MOST_LINKS:
             late = f"so large a fabric ({links:,} links) is checked when it is run, not here"
             return (Mark("info", 0, 0, 0, 0, "", late),)
-        findings = loaded.build().check()
+        findings = built_design(text).check()
     except SizingError as error:
         problem = error.problem
         if not problem.line:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from railweave.studio.designs import open_design
+from railweave.studio.designs import built_design
 from railweave.studio.lab import Number
 from railweave.units import format_bits_rate
 
@@ -16,7 +16,7 @@ def design_numbers(text: str) -> tuple[Number, ...]:
         DesignError: problems of the text, each at its line.
         SizingError: a plane cannot be built as asked.
     """
-    summary = open_design(text).build().summary()
+    summary = built_design(text).summary()
     counts, capacity = summary.backend.counts, summary.backend.capacity
     numbers = [
         _count("servers", "Servers", counts.servers),

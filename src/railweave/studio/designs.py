@@ -10,9 +10,18 @@ from typing import TYPE_CHECKING
 from railweave.errors import InputError
 
 if TYPE_CHECKING:
-    from railweave.api import LoadedDesign
+    from railweave.api import BuiltDesign, LoadedDesign
+    from railweave.fabric.routing import RoutingSet
 
-__all__ = ["Example", "examples", "local_file", "open_design", "open_locally"]
+__all__ = [
+    "Example",
+    "built_design",
+    "examples",
+    "local_file",
+    "open_design",
+    "open_locally",
+    "routing_of",
+]
 
 MOST_TEXT_B = 1 << 20
 #: designs that whoever started the studio gave: text → the file, whose folder they may refer to
@@ -59,6 +68,23 @@ def _parsed(text: str) -> LoadedDesign:
     if text in _LOCAL:
         return railweave.load(_LOCAL[text])
     return railweave.parse(text, "design.yaml", files=False)
+
+
+@lru_cache(maxsize=8)
+def built_design(text: str) -> BuiltDesign:
+    """Build a design once for all pages.
+
+    Raises:
+        DesignError: problems of the text.
+        SizingError: it cannot be built as asked.
+    """
+    return open_design(text).build()
+
+
+@lru_cache(maxsize=4)
+def routing_of(text: str) -> RoutingSet:
+    """Compile a design's routing once for all pages; raises as :func:`built_design`."""
+    return built_design(text).routing()
 
 
 def _folder() -> Path | None:

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-import hmac
 from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
+from railweave.studio.requests import (
+    BodyTooLarge,
+    headers_of,
+    host_name,
+    is_foreign,
+    read_body,
+    replay,
+    same,
+)
 from railweave.studio.settings import StudioSettings, is_loopback
 
 if TYPE_CHECKING:
@@ -15,15 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["Guard"]
 
 COOKIE = "railweave_token"
-
-
-def _headers(scope: Scope) -> dict[str, str]:
-    return {k.decode("latin-1").lower(): v.decode("latin-1") for k, v in scope["headers"]}
-
-
-def _name(host: str) -> str:
-    """Return the host of ``host:port``, without the brackets of IPv6."""
-    return (urlsplit(f"//{host}").hostname or "") if host else ""
+#: of an upload: a design of the largest size and what a form puts around it
+MOST_BODY_B = (1 << 20) + (1 << 16)
 
 
 class Guard:
@@ -46,7 +47,7 @@ class Guard:
         if passes or scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
-        headers = _headers(scope)
+        headers = headers_of(scope)
         refusal = self._origin_refusal(headers)
         cookie = False
         if not refusal and self._settings.token:
@@ -54,17 +55,25 @@ class Guard:
         if refusal:
             await _refuse(scope, send, *refusal)
             return
+        if scope["type"] == "http" and scope["method"] not in ("GET", "HEAD"):
+            try:
+                body = await read_body(receive, MOST_BODY_B)
+            except BodyTooLarge:
+                await _refuse(scope, send, 413, f"More than {MOST_BODY_B:,} B are not taken.")
+                return
+            if body is None:
+                return
+            receive = replay(body, receive)
         await self._app(scope, receive, self._with_cookie(send) if cookie else send)
 
     def _origin_refusal(self, headers: dict[str, str]) -> tuple[int, str] | None:
         try:
-            host, origin = _name(headers.get("host", "")), headers.get("origin", "")
-            origin_host = urlsplit(origin).hostname if origin else None
+            host, foreign = host_name(headers), is_foreign(headers)
         except ValueError:
             return 400, "The request's Host or Origin header cannot be read."
         if is_loopback(self._settings.host) and not is_loopback(host):
             return 400, "The studio answers on loopback only: use 127.0.0.1 or localhost."
-        if origin and origin_host != host:
+        if foreign:
             return 403, "Requests from other sites are refused."
         return None
 
@@ -73,15 +82,15 @@ class Guard:
     ) -> tuple[tuple[int, str] | None, bool]:
         token = self._settings.token
         query = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("token", [""])[0]
-        if _same(query, token):
+        if same(query, token):
             return None, True
-        if _same(headers.get("authorization", "").removeprefix("Bearer "), token):
+        if same(headers.get("authorization", "").removeprefix("Bearer "), token):
             return None, False
         try:
             morsel = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
         except CookieError:
             morsel = None
-        if morsel is not None and _same(morsel.value, token):
+        if morsel is not None and same(morsel.value, token):
             return None, False
         return (401, "A token is needed: open the address with ?token=… once."), False
 
@@ -94,10 +103,6 @@ class Guard:
             await send(message)
 
         return sending  # type: ignore[return-value]
-
-
-def _same(given: str, token: str) -> bool:
-    return hmac.compare_digest(given.encode(), token.encode())
 
 
 async def _refuse(scope: Scope, send: Send, status: int, sentence: str) -> None:

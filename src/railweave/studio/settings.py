@@ -8,7 +8,9 @@ from pathlib import Path
 
 from railweave.errors import InputError
 
-__all__ = ["StudioSettings", "is_loopback"]
+__all__ = ["SHORTEST_TOKEN", "StudioSettings", "check_token", "is_loopback"]
+
+SHORTEST_TOKEN = 16
 
 
 def is_loopback(host: str) -> bool:
@@ -19,6 +21,23 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def check_token(host: str, token: str) -> None:
+    """Refuse an open door: no token where others can reach, or one that is easily guessed.
+
+    Raises:
+        InputError: that.
+    """
+    if len(token) < SHORTEST_TOKEN and (token or not is_loopback(host)):
+        why = "" if is_loopback(host) else f"{host} can be reached by others, so "
+        raise InputError(
+            f"--host {host}: {why}a token of at least {SHORTEST_TOKEN} characters is needed; give "
+            "it in the environment variable RAILWEAVE_TOKEN, or leave that out and listen on "
+            "127.0.0.1"
+        )
+    if not token.isascii():
+        raise InputError("RAILWEAVE_TOKEN: a token is of ASCII characters, as HTTP headers are")
 
 
 @dataclass(frozen=True)
@@ -43,12 +62,7 @@ class StudioSettings:
     store: Path | None = None
 
     def __post_init__(self) -> None:
-        if not is_loopback(self.host) and len(self.token) < 16:
-            raise InputError(
-                f"--host {self.host}: others can reach this address, so a token of at least 16 "
-                "characters is needed; give it in the environment variable RAILWEAVE_TOKEN, or "
-                "listen on 127.0.0.1"
-            )
+        check_token(self.host, self.token)
         if not 0 <= self.port <= 65535:
             raise InputError(f"--port {self.port}: allowed are 0 (any free one) to 65535")
         if not 1 <= self.workers <= 64:

@@ -10,6 +10,7 @@ from railweave.errors import InputError
 from railweave.fabric import PlaneId, find_node
 from railweave.fabric.names import find_duplex
 from railweave.report.page_table import DASH, PageTable
+from railweave.studio.designs import built_design
 from railweave.studio.fabric_scene import fabric_scene
 from railweave.studio.lab import Number, Reproduce
 from railweave.studio.labs._architecture_journey import JOURNEYS, Journey, journey_of
@@ -22,7 +23,6 @@ from railweave.studio.labs._architecture_planes import (
     traffic_table,
 )
 from railweave.studio.labs._architecture_scene import ALL, map_scene
-from railweave.studio.labs._fabric_build import built_of
 from railweave.studio.scene import Scene
 
 __all__ = [
@@ -161,7 +161,7 @@ def picture(text: str, state: State, tall: bool) -> Picture:
         state: what is chosen.
         tall: whether there is more room downwards than across.
     """
-    system, built = map_of(text), built_of(text)
+    system, built = map_of(text), built_design(text)
     journey = journey_of(text, state.journey) if state.journey != NOTHING else None
     carrier = system.carrier.get(state.plane)
     if state.picture == "fabric" and carrier is not None:
@@ -233,7 +233,7 @@ def part_in_fabric(text: str, name: str) -> str:
 
     "" where it is of none.
     """
-    system, fabric = map_of(text), built_of(text).fabric
+    system, fabric = map_of(text), built_design(text).fabric
 
     def station(one: str) -> str:
         return system.at(find_node(fabric, one.partition("@")[0].partition(" +")[0]))

@@ -12,13 +12,13 @@ import numpy as np
 from railweave.fabric import LinkLayer, NodeKind, PlaneId
 from railweave.fabric.names import node_name
 from railweave.fabric.power import LINK_CLASSES
-from railweave.fabric.routing import PathStatus, RoutingSet
+from railweave.fabric.routing import PathStatus
 from railweave.fabric.trace import Hop, trace_path
 from railweave.fabric.wire import wire_bytes
 from railweave.report.page_table import DASH, PageTable
+from railweave.studio.designs import built_design, routing_of
 from railweave.studio.lab import TraceRow
 from railweave.studio.labs._architecture_map import OUTSIDE, PLANES, SystemMap, map_of
-from railweave.studio.labs._fabric_build import built_of
 from railweave.studio.scene import Flight
 from railweave.units import format_bits_rate, format_bytes, format_seconds
 
@@ -144,11 +144,6 @@ def _says(leg: Leg) -> str:
     return f"to {leg.hop.target}{by}, {leg.place} at {speed}{equal}"
 
 
-@lru_cache(maxsize=8)
-def _routing_of(text: str) -> RoutingSet:
-    return built_of(text).routing()
-
-
 @lru_cache(maxsize=64)
 def journey_of(text: str, key: str) -> Journey:
     """Follow one packet through a design's fabric.
@@ -157,7 +152,7 @@ def journey_of(text: str, key: str) -> Journey:
         text: of the design.
         key: of :data:`JOURNEYS`.
     """
-    built, system = built_of(text), map_of(text)
+    built, system = built_design(text), map_of(text)
     plane = _PLANE[key]
     network = _network(system, key)
     if network is None:
@@ -167,7 +162,7 @@ def journey_of(text: str, key: str) -> Journey:
     if isinstance(ends, str):
         return Journey(key, plane, network, ends)
     source, target, coming_in = ends
-    routing = _routing_of(text).planes[PlaneId[network.upper()]]
+    routing = routing_of(text).planes[PlaneId[network.upper()]]
     flow = trace_path(routing, source, target)[0]
     if flow.status is not PathStatus.OK or not flow.hops:
         names = [node_name(built.fabric, node) for node in (source, target)]
@@ -176,7 +171,7 @@ def journey_of(text: str, key: str) -> Journey:
     if coming_in:
         hops = _from_the_top(built, hops)
     framed = plane if plane in system.carrier else network
-    frame = _routing_of(text).frames()[PlaneId[framed.upper()]]
+    frame = routing_of(text).frames()[PlaneId[framed.upper()]]
     size = float(wire_bytes(frame.mtu_bytes, frame))
     legs = tuple(_legs(built, system, hops, size))
     return Journey(

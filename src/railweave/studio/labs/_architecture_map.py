@@ -20,7 +20,7 @@ from railweave.design.models import ServiceKind
 from railweave.fabric import TIER_NAMES, LinkLayer, NodeKind, PlaneId
 from railweave.fabric.names import node_name
 from railweave.fabric.power import LINK_CLASSES
-from railweave.studio.labs._fabric_build import built_of
+from railweave.studio.designs import built_design
 from railweave.units import format_bits_rate
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ def map_of(text: str) -> SystemMap:
         DesignError: problems of the text.
         SizingError: it cannot be built as asked.
     """
-    built = built_of(text)
+    built = built_design(text)
     carrier = {
         plane.name.lower(): network.name.lower()
         for plane, network in sorted(built.built.network.items())

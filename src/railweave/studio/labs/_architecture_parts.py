@@ -14,6 +14,7 @@ from railweave.fabric import LinkLayer, NodeKind, PlaneId
 from railweave.fabric.domains import FailureDomain, failure_domains
 from railweave.fabric.names import node_name
 from railweave.report.page_table import DASH, PageTable
+from railweave.studio.designs import built_design
 from railweave.studio.labs._architecture_map import (
     OUTSIDE,
     PLANES,
@@ -23,7 +24,6 @@ from railweave.studio.labs._architecture_map import (
     map_of,
 )
 from railweave.studio.labs._architecture_planes import summary_of
-from railweave.studio.labs._fabric_build import built_of
 from railweave.units import format_bits_rate, format_bytes, format_seconds, format_si
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def part_view(text: str, name: str) -> PartView:
 
 
 def _station(text: str, system: SystemMap, one: Station) -> PartView:
-    built = built_of(text)
+    built = built_design(text)
     what = _SWITCH[one.tier] if one.what == "switch" else _WHAT[one.what]
     words = [what]
     if one.count:
@@ -384,7 +384,7 @@ def _power(text: str, one: Station) -> str:
 
 @lru_cache(maxsize=32)
 def _domains(text: str, network: str) -> tuple[FailureDomain, ...]:
-    return failure_domains(built_of(text).fabric, PlaneId[network.upper()])
+    return failure_domains(built_design(text).fabric, PlaneId[network.upper()])
 
 
 def failure_of(text: str, name: str) -> PageTable:
@@ -431,7 +431,7 @@ def _server_loss(text: str, system: SystemMap, one: Station) -> Iterator[tuple[s
     """Yield what one server takes with it in each network."""
     from railweave.fabric.failures import parse_failures, what_if
 
-    fabric = built_of(text).fabric
+    fabric = built_design(text).fabric
     failure = parse_failures(fabric, (node_name(fabric, one.nodes[0]),))
     for network in dict.fromkeys(system.carrier.values()):
         cost = what_if(fabric, failure, PlaneId[network.upper()])

@@ -16,11 +16,10 @@ from railweave.fabric.wire import encryption_on
 from railweave.qos import ROCE_DSCP, classes_of, scheme_of
 from railweave.report.page_table import DASH, PageTable, ratio
 from railweave.studio.content import learn
-from railweave.studio.designs import open_design
+from railweave.studio.designs import built_design, open_design
 from railweave.studio.lab import Number
 from railweave.studio.labs._architecture_map import PLANES, map_of
 from railweave.studio.labs._architecture_scene import ALL
-from railweave.studio.labs._fabric_build import built_of
 from railweave.units import format_bits_rate, format_bytes, format_si
 
 if TYPE_CHECKING:
@@ -63,7 +62,7 @@ def summary_of(text: str) -> BuildSummary:
 
     That is failure domains, worked out for one component at a time, and availability.
     """
-    built = built_of(text)
+    built = built_design(text)
     return build_summary(
         built.built, built.design, built.document.catalog, domains=False, availability=False
     )
@@ -71,14 +70,14 @@ def summary_of(text: str) -> BuildSummary:
 
 @lru_cache(maxsize=8)
 def _availability_of(text: str) -> Availability | None:
-    built = built_of(text)
+    built = built_design(text)
     return server_availability(built.fabric, objective=built.design.objectives.availability)
 
 
 @lru_cache(maxsize=8)
 def findings_of(text: str) -> tuple[Finding, ...]:
     """Return what ``railweave check`` finds."""
-    return built_of(text).check()
+    return built_design(text).check()
 
 
 def plane_view(text: str, plane: str) -> PlaneView:
@@ -144,7 +143,7 @@ def _priority(spec: Plane, transport: Transport) -> str:
 
 
 def _rows(text: str, plane: str, facts: PlaneSummary) -> Iterator[tuple[str, str]]:
-    built, system = built_of(text), map_of(text)
+    built, system = built_design(text), map_of(text)
     carrier = system.carrier[plane]
     own: Plane = getattr(built.design.planes, plane)
     net: Plane = getattr(built.design.planes, carrier)
@@ -278,12 +277,12 @@ def _whole(text: str, summary: BuildSummary) -> PlaneView:
 def _bytes_of(text: str) -> tuple[PlaneBytes, ...]:
     from railweave.workload import bytes_by_plane
 
-    return bytes_by_plane(built_of(text).workload().traffic)
+    return bytes_by_plane(built_design(text).workload().traffic)
 
 
 def traffic_table(text: str, plane: str) -> PageTable:
     """Return what the design's jobs and other traffic send, as traffic of a plane or of all."""
-    system, design = map_of(text), built_of(text).design
+    system, design = map_of(text), built_design(text).design
     carrier = system.carrier.get(plane)
     shown = [
         part for part in _bytes_of(text)

@@ -19,7 +19,7 @@ from railweave.engine.ideal import IdealNetwork, ideal_network
 from railweave.errors import InputError
 from railweave.fabric import Fabric
 from railweave.report.outcomes import job_outcomes, simulate_workload
-from railweave.studio.designs import open_design
+from railweave.studio.designs import built_design, routing_of
 from railweave.studio.labs._collectives import BY_SERVER, PIECES, Inputs, State, Where, read
 from railweave.workload import CollectiveOptions, Communicator, Traffic, collective_traffic
 from railweave.workload.schedule import MOST_RANKS as MOST_SCHEDULED
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from railweave.report.record import JobOutcome
     from railweave.workload import Workload
 
-__all__ = ["Message", "Run", "Setting", "built_design", "engine_points", "run", "setting_of"]
+__all__ = ["Message", "Run", "Setting", "engine_points", "run", "setting_of"]
 
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
@@ -147,7 +147,7 @@ def run(state: State, design_text: str = "") -> Run:
             raise InputError(
                 "there is no design; load one on the home page, or take the ideal network"
             )
-        built, routing = built_design(design_text)
+        built, routing = built_design(design_text), routing_of(design_text)
         setting = setting_of(state, given, built, routing)
         outcome, healthy = _outcome(setting)
         closed, prompt_s = simulate_split(setting.fabric, setting.traffic, setting.routing)
@@ -201,13 +201,6 @@ def _message_count(given: Inputs) -> int:
 @lru_cache(maxsize=8)
 def _network(ranks: int, bandwidth_bps: float, latency_s: float, per_server: int) -> IdealNetwork:
     return ideal_network(ranks, bandwidth_bps, latency_s, ranks_per_server=per_server)
-
-
-@lru_cache(maxsize=4)
-def built_design(text: str) -> tuple[BuiltDesign, RoutingSet]:
-    """Return a visitor's design, built, and its routing."""
-    built = open_design(text).build()
-    return built, built.routing()
 
 
 def setting_of(

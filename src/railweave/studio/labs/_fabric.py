@@ -16,9 +16,10 @@ from railweave.fabric.summary import BuildSummary, build_summary
 from railweave.report.main_job import pod_name
 from railweave.report.page_table import PageTable
 from railweave.report.page_table import ratio as ratio_text
+from railweave.studio.designs import built_design
 from railweave.studio.fabric_scene import fabric_scene
 from railweave.studio.lab import Number, Reproduce, TraceRow
-from railweave.studio.labs._fabric_build import built_of, known_failures
+from railweave.studio.labs._fabric_failed import known_failures
 from railweave.studio.labs._fabric_flows import link_loads
 from railweave.studio.labs._fabric_path import PathView, path_view
 from railweave.studio.labs._fabric_state import State, design_text
@@ -161,7 +162,7 @@ def _fix(problem: Problem) -> tuple[str, object] | None:
 
 def _study(state: State) -> View:
     text = design_text(state)
-    whole = built_of(text)
+    whole = built_design(text)
     out, gone = known_failures(whole, state.out)
     state = replace(state, out=out)
     built = whole.fail(out)

@@ -16,8 +16,9 @@ from railweave.fabric import Fabric, PlaneId
 from railweave.fabric.routing import Paths, PathStatus, Routing, RoutingSet
 from railweave.report.page_table import PageTable
 from railweave.report.spread import SpreadCurve, path_curves
+from railweave.studio.designs import built_design
 from railweave.studio.lab import Number
-from railweave.studio.labs._fabric_build import built_of, known_failures
+from railweave.studio.labs._fabric_failed import known_failures
 from railweave.studio.labs._fabric_state import PATTERNS, State, design_text
 from railweave.units import format_bytes, format_seconds, format_si, parse_bytes
 from railweave.workload import Traffic
@@ -190,7 +191,7 @@ def _ratio(key: str, label: str, value: float) -> Number:
 def flows_of(state: State) -> FlowsView | str:
     """Return the distribution of a state's flows, or a sentence on why there is none."""
     try:
-        whole = built_of(design_text(state))
+        whole = built_design(design_text(state))
         out, _ = known_failures(whole, state.out)
         return flows_view(whole.fail(out), state)
     except RailweaveError as error:
@@ -200,7 +201,7 @@ def flows_of(state: State) -> FlowsView | str:
 def collective_times(state: State) -> PageTable | str:
     """Return an all-reduce's time before and after what is out, by the flow engine where quick."""
     try:
-        whole = built_of(design_text(state))
+        whole = built_design(design_text(state))
         out, _ = known_failures(whole, state.out)
         gpus = len(whole.fabric.gpus)
         if gpus > MOST_COLLECTIVE:

@@ -22,8 +22,8 @@ from railweave.report.patterns_figures import (
     draw_matrix,
     draw_shares,
 )
+from railweave.studio.designs import built_design, routing_of
 from railweave.studio.lab import Number, Reproduce, TraceRow
-from railweave.studio.labs._fabric_build import built_of
 from railweave.studio.labs._traffic_scene import pattern_scene
 from railweave.studio.labs._traffic_words import (
     explanation_rows,
@@ -155,13 +155,9 @@ def _studied(case: PatternCase, text: str) -> PatternStudy:
     return study_pattern(case, built, routing=routing)
 
 
-@lru_cache(maxsize=4)
 def _network(text: str) -> tuple[BuiltDesign | None, RoutingSet | None]:
-    """Build a visitor's design once, and its routing."""
-    if not text:
-        return None, None
-    built = built_of(text)
-    return built, built.routing()
+    """Return a visitor's design, built, and its routing; neither without a design."""
+    return (built_design(text), routing_of(text)) if text else (None, None)
 
 
 # ---------------------------------------------------------------- what is shown

@@ -14,10 +14,10 @@ from railweave.errors import RailweaveError
 from railweave.report.spread import draw_spread
 from railweave.studio import content, controls
 from railweave.studio.canvas import Canvas
+from railweave.studio.designs import built_design
 from railweave.studio.lab import Lab
 from railweave.studio.labs import _fabric_actions as actions
 from railweave.studio.labs._fabric import ALL, BIG_GPUS, FILE, Refusal, View, study
-from railweave.studio.labs._fabric_build import built_of
 from railweave.studio.labs._fabric_controls import FabricControls
 from railweave.studio.labs._fabric_flows import FlowsView, collective_times, flows_of
 from railweave.studio.labs._fabric_parts import PartsTable
@@ -200,7 +200,7 @@ class _FabricPage:
         if self.view is None or not names:
             return
         try:
-            built_of(self.view.text).fail(names)
+            built_design(self.view.text).fail(names)
         except RailweaveError as error:
             self.said.set_text(str(error))
             ui.notify(str(error), type="warning")
@@ -221,7 +221,7 @@ class _FabricPage:
         if self.view is None:
             return
         try:
-            outcome = how(built_of(self.view.text), self.state.out, name)
+            outcome = how(built_design(self.view.text), self.state.out, name)
         except RailweaveError as error:
             self.said.set_text(str(error))
             return

@@ -6,18 +6,25 @@ Pure ASGI: it must see the body before anything has read it, and must not hold u
 from __future__ import annotations
 
 import asyncio
-import hmac
 import time
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlsplit
 
+from railweave.studio.requests import (
+    BodyTooLarge,
+    headers_of,
+    host_name,
+    is_foreign,
+    read_body,
+    replay,
+    same,
+)
 from railweave.studio.rest._errors import ApiError, error_bytes
 from railweave.studio.rest._models import ErrorKind
 from railweave.studio.settings import is_loopback
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
     from railweave.studio.rest.settings import ApiSettings
 
@@ -61,7 +68,7 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        headers = {k.decode("latin-1").lower(): v.decode("latin-1") for k, v in scope["headers"]}
+        headers = headers_of(scope)
         try:
             self._check_site(scope, headers)
             self._check_token(scope, headers)
@@ -71,14 +78,12 @@ class Guard:
             await _answer(error, send)
             return
         if body is not None:
-            await self._app(scope, _replay(body, receive), send)
+            await self._app(scope, replay(body, receive), send)
 
     def _check_site(self, scope: Scope, headers: dict[str, str]) -> None:
         """Refuse pages of other sites, and names made to point here (DNS rebinding)."""
         try:
-            host = _name(headers.get("host", ""))
-            origin = headers.get("origin", "")
-            origin_host = urlsplit(origin).netloc if origin else ""
+            host, foreign = host_name(headers), is_foreign(headers)
         except ValueError:
             text = "the Host or Origin header cannot be read"
             raise ApiError(400, ErrorKind.REQUEST, text) from None
@@ -88,10 +93,7 @@ class Guard:
         if scope["method"] in _SAFE:
             return
         fetched_from = headers.get("sec-fetch-site", "same-origin")
-        if (origin and origin_host != headers.get("host")) or fetched_from not in {
-            "same-origin",
-            "none",
-        }:
+        if foreign or fetched_from not in {"same-origin", "none"}:
             text = "requests from pages of other sites are refused"
             raise ApiError(403, ErrorKind.ORIGIN, text)
 
@@ -101,8 +103,7 @@ class Guard:
         if not token or path == "/health":
             return
         scheme, _, given = headers.get("authorization", "").partition(" ")
-        same = hmac.compare_digest(given.strip().encode("latin-1", "replace"), token.encode())
-        if scheme.lower() != "bearer" or not same:
+        if scheme.lower() != "bearer" or not same(given, token):
             text = "a token is needed: send it as 'Authorization: Bearer TOKEN'"
             raise ApiError(401, ErrorKind.TOKEN, text, headers={"WWW-Authenticate": "Bearer"})
 
@@ -126,7 +127,9 @@ class Guard:
             self._check_type(headers)
         try:
             async with asyncio.timeout(self._settings.body_time_s):
-                return await _read(receive, most)
+                return await read_body(receive, most)
+        except BodyTooLarge:
+            raise _too_large(most) from None
         except TimeoutError:
             text = f"the body did not arrive within {self._settings.body_time_s:g} s"
             raise ApiError(408, ErrorKind.LIMIT, text, headers={"Connection": "close"}) from None
@@ -143,44 +146,9 @@ class Guard:
             raise ApiError(415, ErrorKind.TYPE, text)
 
 
-def _name(host: str) -> str:
-    """Return the host of ``host:port``, without the brackets of IPv6."""
-    return (urlsplit(f"//{host}").hostname or "") if host else ""
-
-
 def _too_large(most: int) -> ApiError:
     text = f"the body is larger than {most:,} B, the most allowed"
     return ApiError(413, ErrorKind.LIMIT, text, headers={"Connection": "close"})
-
-
-async def _read(receive: Receive, most: int) -> bytes | None:
-    """Read a body, stated length or not, and stop as soon as it is too large."""
-    parts, size = [], 0
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            return None
-        part = message.get("body", b"")
-        size += len(part)
-        if size > most:
-            raise _too_large(most)
-        parts.append(part)
-        if not message.get("more_body", False):
-            return b"".join(parts)
-
-
-def _replay(body: bytes, receive: Receive) -> Receive:
-    """Give the body that was read, then whatever comes (that the client has gone)."""
-    given = False
-
-    async def replay() -> Message:
-        nonlocal given
-        if given:
-            return await receive()
-        given = True
-        return {"type": "http.request", "body": body, "more_body": False}
-
-    return replay
 
 
 async def _answer(error: ApiError, send: Send) -> None:

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from railweave.errors import InputError
-from railweave.studio.settings import is_loopback
+from railweave.studio.settings import check_token, is_loopback
 
 __all__ = ["ApiSettings"]
-
-SHORTEST_TOKEN = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,15 +48,7 @@ class ApiSettings:
 
     def __post_init__(self) -> None:
         """Refuse an open door."""
-        if (self.token or not self.loopback) and len(self.token) < SHORTEST_TOKEN:
-            raise InputError(
-                f"the API on {self.host} needs a token of at least {SHORTEST_TOKEN} characters, "
-                "since others can reach this address"
-                if not self.loopback
-                else f"a token has at least {SHORTEST_TOKEN} characters"
-            )
-        if not self.token.isascii():
-            raise InputError("a token is made of ASCII characters, as HTTP headers are")
+        check_token(self.host, self.token)
 
     @property
     def loopback(self) -> bool:

@@ -1,9 +1,8 @@
-"""The built designs of lab 5, each built once."""
+"""What of a list of failed parts a fabric has."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from railweave.errors import InputError
@@ -12,20 +11,7 @@ from railweave.fabric.failures import parse_failures
 if TYPE_CHECKING:
     from railweave.api import BuiltDesign
 
-__all__ = ["built_of", "known_failures"]
-
-
-@lru_cache(maxsize=6)
-def built_of(text: str) -> BuiltDesign:
-    """Build a design once.
-
-    Raises:
-        DesignError: problems of the text.
-        SizingError: it cannot be built as asked.
-    """
-    from railweave.studio.designs import open_design
-
-    return open_design(text).build()
+__all__ = ["known_failures"]
 
 
 def known_failures(whole: BuiltDesign, out: Sequence[str]) -> tuple[tuple[str, ...], str]:
