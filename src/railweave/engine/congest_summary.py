@@ -59,7 +59,6 @@ class CongestSummary:
     sender_min_bps: F64
     sender_max_bps: F64
     sender_kept_bps: F64
-    allowed_mean_bps: F64
     marked_share: F64
     paused_share: F64
     dropped: F64
@@ -135,7 +134,6 @@ def summarise(outcome: CongestOutcome) -> CongestSummary:
         sender_min_bps=rate.min(axis=1),
         sender_max_bps=rate.max(axis=1),
         sender_kept_bps=rate[:, :kept].copy(),
-        allowed_mean_bps=outcome.allowed_bps.mean(axis=1),
         marked_share=outcome.marked_share,
         paused_share=outcome.paused_share.mean(axis=1),
         dropped=outcome.dropped,

@@ -12,6 +12,7 @@ from railweave.design.models import Algorithm, Collective, Transport
 from railweave.engine import simulate
 from railweave.engine.analytic import collective_time
 from railweave.engine.result import Result
+from railweave.engine.turning import turning_point
 from railweave.experiments._bench import GBPS, ranks_of, routed, series
 from railweave.experiments._model import Chart, Experiment, Outcome
 from railweave.fabric.small import star
@@ -61,11 +62,8 @@ def _crossover_bytes(ranks: int, small: int, large: int) -> float:
     """Return the size from which the ring is faster; NaN where one is faster at both ends."""
     if not _ahead_s(ranks, small) > 0 > _ahead_s(ranks, large):
         return math.nan
-    low, high = math.log2(small), math.log2(large)
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if _ahead_s(ranks, round(2**middle)) > 0 else (low, middle)
-    return float(round(2**high))
+    _, high = turning_point(lambda size: _ahead_s(ranks, round(size)) > 0, small, large, _HALVINGS)
+    return float(round(high))
 
 
 def rings(

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
 from typing import TYPE_CHECKING, Final
 
 from railweave.design.models import PlacementName
+from railweave.engine.turning import turning_point
 from railweave.report.patterns import PatternStudy, compare_strategies, study_pattern
 from railweave.units import format_bytes, format_seconds
 from railweave.workload.patterns import PatternCase, Strategy
@@ -21,8 +23,8 @@ __all__ = ["Variation", "pattern_variations", "reversed_pairs", "turning_payload
 
 #: times nearer than this count as equal
 _EQUAL: Final = 0.005
-#: how near a payload is found at which the order turns
-_CLOSE: Final = 1.06
+#: halvings of a range of 1,000 times, which find a payload at which the order turns within 6 %
+_HALVINGS: Final = 7
 _SMALLER, _MORE, _LATENCY_S, _SERVER = 1000, 16, 10e-6, 8
 
 
@@ -191,12 +193,12 @@ def turning_payloads(
     """
     apart = _apart(studies)
 
-    def ahead(a: PatternStudy, b: PatternStudy, size: float) -> bool:
+    def as_here(a: PatternStudy, b: PatternStudy, size: float) -> bool:
         one, other = (
             study_pattern(replace(s.case, payload_bytes=round(size)), built, routing=routing)
             for s in (a, b)
         )
-        return one.analytic_s < other.analytic_s
+        return (one.analytic_s < other.analytic_s) == (a.analytic_s < b.analytic_s)
 
     said = []
     for (a_name, a), (b_name, b) in combinations(apart, 2):
@@ -204,12 +206,9 @@ def turning_payloads(
             continue
         size, now = a.case.payload_bytes, a.analytic_s < b.analytic_s
         for end, way in ((max(1.0, size / _SMALLER), "below"), (size * float(_SMALLER), "above")):
-            if ahead(a, b, end) == now:
+            if as_here(a, b, end):
                 continue
-            near, far = float(size), end
-            while not 1 / _CLOSE < far / near < _CLOSE:
-                middle = math.sqrt(near * far)
-                near, far = (middle, far) if ahead(a, b, middle) == now else (near, middle)
+            near, far = turning_point(partial(as_here, a, b), float(size), end, _HALVINGS)
             first, behind = (a_name, b_name) if now else (b_name, a_name)
             said.append(
                 f"{first.capitalize()} is ahead of {behind} here; {way} a payload of about "

@@ -68,7 +68,6 @@ class TextPane:
     ) -> None:
         self._studio = studio
         self._marks: tuple[Mark, ...] = ()
-        self._offset = 0
         self._looked = ("", -1)
         self._suspect = False
         with ui.element("div").classes("rw-editor"):
@@ -217,7 +216,6 @@ class TextPane:
         self._suspect = False
         if (self.text, offset) != self._looked:
             self._looked = (self.text, offset)
-            self._offset = offset
             self.show_help(await self._studio.compute(describe, self.text, offset))
 
     async def _settle(self) -> None:

@@ -14,11 +14,29 @@ from railweave.errors import RailweaveError
 from railweave.studio.help import help_button
 from railweave.units import parse_quantity
 
-__all__ = ["GPU_STOPS", "choice", "heading", "integer", "quantity", "ratio", "switch"]
+__all__ = [
+    "GPU_STOPS",
+    "LATENCY_STOPS",
+    "SIZE_STOPS",
+    "choice",
+    "heading",
+    "integer",
+    "quantity",
+    "ratio",
+    "switch",
+]
 
 Changed = Callable[[str], None]
 
-#: numbers of GPUs that a slider stops at
+#: where sliders stop: sizes of messages, latencies of one, numbers of GPUs
+SIZE_STOPS: Final = (
+    "1 kB", "4 kB", "16 kB", "64 kB", "256 kB", "1 MB", "4 MB", "16 MB", "64 MB", "128 MB",
+    "256 MB", "512 MB", "1 GB", "4 GB", "16 GB",
+)  # fmt: skip
+LATENCY_STOPS: Final = (
+    "0 s", "200 ns", "500 ns", "1 us", "2 us", "3 us", "5 us", "10 us", "20 us", "50 us", "100 us",
+    "1 ms",
+)  # fmt: skip
 GPU_STOPS: Final = (
     2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 20, 24, 32, 40, 48, 64, 96, 128, 256, 512, 1024,
 )  # fmt: skip

@@ -26,7 +26,6 @@ class KeptRun:
     label: str
     url: str
     numbers: tuple[Number, ...]
-    made_s: float
 
     def value(self, key: str) -> Number | None:
         """Return its number of this key, or None."""
@@ -67,7 +66,7 @@ class Session:
     def keep(self, lab: str, label: str, url: str, numbers: tuple[Number, ...]) -> KeptRun:
         """Keep a run; the oldest that is not pinned goes when there are too many."""
         self.last_run += 1
-        run = KeptRun(self.last_run, lab, label, url, numbers, time.time())
+        run = KeptRun(self.last_run, lab, label, url, numbers)
         self.runs.append(run)
         while len(self.runs) > MOST_RUNS:
             held = set(self.pinned.values())

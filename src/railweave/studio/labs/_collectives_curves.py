@@ -1,6 +1,6 @@
 """Lab 7's curves: times over sizes and over ranks, by algorithm, and where they cross.
 
-Every point is a call of :func:`railweave.engine.analytic.collective_time`.
+Every point is the closed form's, by :mod:`railweave.report.curves`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from functools import lru_cache
 from typing import Final
 
 from railweave.design.models import Algorithm
+from railweave.engine.turning import turning_point
+from railweave.report.curves import Wires, rank_curve, size_curve
 from railweave.studio.labs._collectives import (
     ALGORITHM_NAMES,
     BY_SERVER,
@@ -102,16 +104,14 @@ def _over_ranks(given: Inputs) -> tuple[Curve, ...]:
 
 
 def _curve(given: Inputs, algorithm: Algorithm, x: tuple[int, ...], *, sizes: bool) -> Curve:
-    results = [
-        time_of(given, algorithm=algorithm, **({"size_bytes": at} if sizes else {"ranks": at}))
-        for at in x
-    ]
-    return Curve(
-        algorithm,
-        x,
-        tuple(r.time_s for r in results),
-        tuple(r.lower_bound_s for r in results),
+    unit = given.per_server if algorithm in BY_SERVER else 1
+    wires = Wires(given.bandwidth_bps, given.latency_s, unit)
+    found = (
+        size_curve(given.op, algorithm, given.ranks, wires, x)
+        if sizes
+        else rank_curve(given.op, algorithm, x, wires, given.size_bytes)
     )
+    return Curve(algorithm, x, tuple(found.time_s.tolist()), tuple(found.lower_bound_s.tolist()))
 
 
 def _crossings(given: Inputs, over: tuple[Curve, ...]) -> tuple[Crossing, ...]:
@@ -123,7 +123,7 @@ def _crossings(given: Inputs, over: tuple[Curve, ...]) -> tuple[Crossing, ...]:
         ahead = [b - a for a, b in zip(mine.time_s, other.time_s, strict=True)]
         for k in range(len(ahead) - 1):
             if _differ(ahead[k], mine.time_s[k]) * _differ(ahead[k + 1], mine.time_s[k + 1]) < 0:
-                at = _halve(given, other.algorithm, SIZES[k], SIZES[k + 1], ahead[k])
+                at = _halve(given, other.algorithm, SIZES[k], SIZES[k + 1])
                 pair = (mine.algorithm, other.algorithm)
                 found.append(Crossing(at, *(pair if ahead[k] > 0 else pair[::-1])))
     return tuple(sorted(found, key=lambda crossing: crossing.size_bytes))
@@ -134,16 +134,15 @@ def _differ(ahead_s: float, time_s: float) -> int:
     return 0 if abs(ahead_s) < 1e-9 * time_s else int(math.copysign(1, ahead_s))
 
 
-def _halve(given: Inputs, other: Algorithm, low: int, high: int, ahead_s: float) -> int:
+def _halve(given: Inputs, other: Algorithm, low: int, high: int) -> int:
     """Search between two sizes for the one at which the other algorithm is as fast."""
-    a, b = math.log2(low), math.log2(high)
-    for _ in range(_HALVINGS):
-        middle = (a + b) / 2
-        size = round(2**middle)
-        mine = time_of(given, size_bytes=size).time_s
-        now = time_of(given, algorithm=other, size_bytes=size).time_s - mine
-        a, b = (middle, b) if now * ahead_s > 0 else (a, middle)
-    return round(2**b)
+
+    def slower(size: float) -> bool:
+        mine = time_of(given, size_bytes=round(size)).time_s
+        return time_of(given, algorithm=other, size_bytes=round(size)).time_s > mine
+
+    as_at_low = slower(low)
+    return round(turning_point(lambda size: slower(size) == as_at_low, low, high, _HALVINGS)[1])
 
 
 def short_size(size_bytes: int) -> float:

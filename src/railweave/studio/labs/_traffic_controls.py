@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any, Final
 from nicegui import ui
 
 from railweave.design.models import PlacementName
-from railweave.studio.controls import GPU_STOPS, choice, heading, integer, quantity, switch
+from railweave.studio.controls import (
+    GPU_STOPS,
+    LATENCY_STOPS,
+    SIZE_STOPS,
+    choice,
+    heading,
+    integer,
+    quantity,
+    switch,
+)
 from railweave.studio.labs._traffic import State, Where, algorithms_of, with_strategy
 from railweave.studio.labs._traffic_words import STRATEGY_NAMES
 from railweave.workload.patterns import MOST_GPUS, Strategy
@@ -19,19 +28,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Controls"]
 
-_PAYLOADS: Final = (
-    "1 kB", "4 kB", "16 kB", "64 kB", "256 kB", "1 MB", "4 MB", "16 MB", "64 MB", "128 MB",
-    "256 MB", "512 MB", "1 GB", "4 GB", "16 GB",
-)  # fmt: skip
 _SPEEDS: Final = (
     "10 Gb/s", "25 Gb/s", "50 Gb/s", "100 Gb/s", "200 Gb/s", "400 Gb/s", "800 Gb/s", "1.6 Tb/s",
 )  # fmt: skip
 _INSIDE: Final = (
     "128 Gb/s", "256 Gb/s", "400 Gb/s", "1.2 Tb/s", "2.4 Tb/s", "3.6 Tb/s", "7.2 Tb/s",
-)  # fmt: skip
-_LATENCIES: Final = (
-    "0 s", "200 ns", "500 ns", "1 us", "2 us", "3 us", "5 us", "10 us", "20 us", "50 us", "100 us",
-    "1 ms",
 )  # fmt: skip
 #: latency inside a server where it is said to be another, until it is set
 _NEAR: Final = "1 us"
@@ -86,7 +87,7 @@ class Controls:
             "GPUs", state.gpus, 2, MOST_GPUS, self._set("gpus"), help_key="ranks", stops=GPU_STOPS
         )
         quantity(
-            "Payload of an exchange", state.payload, _PAYLOADS, "size", self._set("payload"),
+            "Payload of an exchange", state.payload, SIZE_STOPS, "size", self._set("payload"),
             help_key="payload",
         )  # fmt: skip
         self._own = _part()
@@ -149,7 +150,7 @@ class Controls:
         change = self._set
         quantity("Link speed", state.speed, _SPEEDS, "rate", change("speed"), help_key="link_speed")
         quantity(
-            "Latency of a message", state.latency, _LATENCIES, "time", change("latency"),
+            "Latency of a message", state.latency, LATENCY_STOPS, "time", change("latency"),
             help_key="latency",
         )  # fmt: skip
         integer(
@@ -170,9 +171,12 @@ class Controls:
             self._apart.set_visibility(bool(state.scale_up_latency))
             with self._apart:
                 quantity(
-                    "Latency inside a server", state.scale_up_latency or _NEAR, _LATENCIES, "time",
+                    "Latency inside a server",
+                    state.scale_up_latency or _NEAR,
+                    LATENCY_STOPS,
+                    "time",
                     self._near,
-                )  # fmt: skip
+                )
 
     def _near(self, text: str) -> None:
         self._near_text = text

@@ -12,7 +12,15 @@ from railweave.design.models import ALGORITHMS, Algorithm, Collective, Placement
 from railweave.errors import RailweaveError
 from railweave.studio.canvas import Canvas
 from railweave.studio.content import lab
-from railweave.studio.controls import GPU_STOPS, choice, heading, integer, quantity
+from railweave.studio.controls import (
+    GPU_STOPS,
+    LATENCY_STOPS,
+    SIZE_STOPS,
+    choice,
+    heading,
+    integer,
+    quantity,
+)
 from railweave.studio.lab import Lab
 from railweave.studio.labs._collectives import (
     ALGORITHM_NAMES,
@@ -59,16 +67,9 @@ if TYPE_CHECKING:
 
 __all__ = ["LAB", "build"]
 
-_SIZES: Final = (
-    "1 kB", "4 kB", "16 kB", "64 kB", "256 kB", "1 MB", "4 MB", "16 MB", "64 MB", "128 MB",
-    "256 MB", "512 MB", "1 GB", "4 GB", "16 GB",
-)  # fmt: skip
 _SPEEDS: Final = (
     "10 Gb/s", "25 Gb/s", "50 Gb/s", "100 Gb/s", "200 Gb/s", "400 Gb/s", "800 Gb/s", "1.6 Tb/s",
     "3.6 Tb/s", "7.2 Tb/s",
-)  # fmt: skip
-_LATENCIES: Final = (
-    "0 s", "200 ns", "500 ns", "1 us", "2 us", "3 us", "5 us", "10 us", "20 us", "50 us", "100 us",
 )  # fmt: skip
 _DELAYS: Final = ("1 us", "10 us", "100 us", "1 ms", "10 ms")
 #: sizes and ranks at which the flow engine is asked for points of the curves
@@ -124,7 +125,7 @@ class _CollectivesPage:
         )
         self._algorithms = ui.element("div").classes("rw-control")
         self._build_algorithms()
-        quantity("Size", state.size, _SIZES, "size", self._set("size"), help_key="payload")
+        quantity("Size", state.size, SIZE_STOPS, "size", self._set("size"), help_key="payload")
         integer(
             "GPUs", state.ranks, 2, MOST_RANKS, self._ranks_changed, help_key="ranks",
             stops=GPU_STOPS,
@@ -184,7 +185,7 @@ class _CollectivesPage:
                 help_key="link_speed",
             )  # fmt: skip
             quantity(
-                "Latency of a message", state.latency, _LATENCIES, "time", self._set("latency"),
+                "Latency of a message", state.latency, LATENCY_STOPS, "time", self._set("latency"),
                 help_key="latency",
             )  # fmt: skip
             if self._algorithm_now() in BY_SERVER:
