@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from nicegui import background_tasks, ui
 
@@ -29,6 +30,8 @@ __all__ = ["LabPage"]
 State = TypeVar("State")
 Value = TypeVar("Value")
 MOST_TRACE = 400
+#: inputs that have not changed for so long rest
+REST_S: Final = 0.3
 
 
 class LabPage:
@@ -202,6 +205,13 @@ class LabPage:
                 await work()
 
         background_tasks.create_lazy(run(), name=f"refresh {id(self)}")
+
+    async def at_rest(self) -> None:
+        """Wait as long as inputs that rest have rested; what the eye is not on can come then.
+
+        It would take the browser from drawing what a slider has just changed.
+        """
+        await asyncio.sleep(REST_S)
 
     @contextmanager
     def busy(self, what: str) -> Iterator[None]:

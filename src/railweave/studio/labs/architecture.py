@@ -58,7 +58,7 @@ class _MapPage:
         self.view: Picture | None = None
         self.asked_deep = False
         self.play_next = False
-        self._inputs = page.controls
+        self.choices = 0
         self._build_inputs()
         with page.main:
             self._build_drawing()
@@ -148,8 +148,15 @@ class _MapPage:
         state = self.state
         if more:
             state = replace(state, plane="backend")
+        turn = self._next_choice()
         plane = await self.page.studio.compute(chosen_with, self.text, state, part)
-        self.change(part=part, plane=plane, **more)
+        if turn == self.choices:
+            self.change(part=part, plane=plane, **more)
+
+    def _next_choice(self) -> int:
+        """Number a choice: one that is answered after a later one has been made counts no more."""
+        self.choices += 1
+        return self.choices
 
     def choose_journey(self, journey: str) -> None:
         """Let something else travel."""
@@ -172,8 +179,9 @@ class _MapPage:
         if self.state.picture == "map":
             await self._choose(name)
             return
+        turn = self._next_choice()
         part = await self.page.studio.compute(part_in_fabric, self.text, name)
-        if part:
+        if part and turn == self.choices:
             self.change(part=part)
 
     async def activate(self, name: str) -> None:

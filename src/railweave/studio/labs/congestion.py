@@ -284,7 +284,7 @@ class _Desk:
 
     async def _trace(self, view: View, turn: int) -> None:
         """Show the trace once the inputs rest: it is long, and nobody reads it while they move."""
-        await asyncio.sleep(_REST_S)
+        await self.page.at_rest()
         if turn == self._turn:
             with self.page.main:
                 self.page.trace(view.trace)
@@ -317,7 +317,6 @@ class _Desk:
 
 
 _MOST_KNOWN = 8
-_REST_S = 0.3
 
 
 def _query_of(run: KeptRun) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
@@ -424,7 +423,7 @@ class _FabricPage:
     async def refresh_flows(self) -> None:
         """Show what stands below, route the flows, and time a collective where parts are out."""
         state, view = self.state, self.view
-        await asyncio.sleep(0.02)  # what is above goes to the browser first
+        await self.page.at_rest()
         if self.state is not state or view is None:
             return
         with self.page.main:

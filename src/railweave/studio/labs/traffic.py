@@ -53,7 +53,6 @@ _PALETTE: Final = {
     OTHER: "#a7b0bb",
 }
 #: seconds that the inputs rest before what takes longer is shown: the trace, four studies
-_REST_S: Final = 0.3
 _FLUSH_S: Final = 0.02
 
 
@@ -212,7 +211,7 @@ class _TrafficPage:
     async def _rest(self) -> None:
         """Show what can wait until the inputs rest."""
         given, view = self._settings(), self.view
-        await asyncio.sleep(_REST_S)
+        await self.page.at_rest()
         if given != self._settings() or view is None or view is not self.view:
             return
         self.page.not_modelled(view.limits)

@@ -103,7 +103,6 @@ export default {
   },
   watch: {
     document(text) { this.stage().load(text); },
-    chosen(id) { this.stage().choose(id); },
   },
   mounted() {
     styled();

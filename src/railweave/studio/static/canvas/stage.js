@@ -77,10 +77,9 @@ export class Stage {
 
   // The page's classes change for many reasons; the picture is painted anew only for other colours.
   recolour() {
-    const theme = new Theme(this.root, this.options.palette, this.options.heat);
-    const same = ["dark", "ink", "quiet", "line", "card"].every((name) => theme[name] === this.theme[name]);
-    if (same) return;
-    this.theme = theme;
+    // The page's classes change for other reasons too, and reading colours makes the browser lay out.
+    if (document.body.classList.contains("body--dark") === this.theme.dark) return;
+    this.theme = new Theme(this.root, this.options.palette, this.options.heat);
     if (this.model) this.redraw();
   }
 
