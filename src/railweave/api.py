@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from railweave.design import LoadedDesign as Document
 from railweave.design import load_design, parse_design
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from railweave.fabric.summary import BuildSummary
     from railweave.findings import Finding
     from railweave.report.record import JobOutcome, RunRecord
-    from railweave.workload.jobs import Workload
+    from railweave.workload.jobs import StepClock, Workload
 
 __all__ = ["BuiltDesign", "LoadedDesign", "load", "parse"]
 
@@ -207,7 +207,15 @@ class BuiltDesign:
         from railweave.workload.jobs import design_workload
 
         design = self.design if seed is None else self.design.model_copy(update={"seed": seed})
-        return design_workload(self.built, design, self.document.catalog)
+        return design_workload(self.built, design, self.document.catalog, clock=self._step_clock())
+
+    def _step_clock(self) -> StepClock | None:
+        """Return what gives training steps their arithmetic's time; None where none is trained."""
+        if not any(job.model for job in self.design.jobs):
+            return None
+        from railweave.predict.clock import step_clock
+
+        return step_clock(self.built, self.design, self.document.catalog)
 
     def simulate(
         self,
@@ -331,8 +339,20 @@ class BuiltDesign:
         settings: PacketSettings | None = None,
         what_ifs: bool = True,
         progress: Callable[[str, float], None] = _silent,
+        known: Callable[[dict[str, Any]], None] | None = None,
     ) -> RunRecord:
-        """Do the main job: check, simulate, try failures, and return the record of it."""
+        """Do the main job: check, simulate, try failures, and return the record of it.
+
+        Args:
+            engine, routing, seed, tolerance, settings: as in :meth:`simulate`.
+            what_ifs: whether to try failures.
+            progress: called with what is being done and the part done, 0 to 1.
+            known: called with what is known so far, as a document that grows; see
+                :mod:`railweave.report.partial`.
+
+        Raises:
+            EngineError: the simulation cannot go on.
+        """
         from railweave.report.main_job import run_design
 
         return run_design(
@@ -342,4 +362,5 @@ class BuiltDesign:
             seed=seed,
             what_ifs=what_ifs,
             progress=progress,
+            known=known,
         )

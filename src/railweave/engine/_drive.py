@@ -6,7 +6,10 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-__all__ = ["drive"]
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["LiveRun", "drive", "watching"]
 
 _STEP_S = 0.1
 #: of the packet engine's clock, which may stop that short of a time
@@ -23,6 +26,14 @@ class _Run(Protocol):
     @property
     def fraction(self) -> float: ...
     def advance(self, until_s: float, max_events: int = -1) -> bool: ...
+
+
+class LiveRun(_Run, Protocol):
+    """A run of the flow or the packet engine, as it stands between two pieces."""
+
+    def task_times(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Return start and end of every task, each of shape (T,); NaN: not yet."""
+        ...
 
 
 def drive(
@@ -54,3 +65,20 @@ def drive(
             return
         spent = time.monotonic() - began
         step = min(most, step * 2) if spent < _STEP_S else max(least, step // 2)
+
+
+def watching(
+    run: LiveRun,
+    progress: Callable[[float], None] | None,
+    watch: Callable[[LiveRun], None] | None,
+) -> Callable[[float], None] | None:
+    """Return a progress function that shows the run as well; None where nobody wants either."""
+    if watch is None:
+        return progress
+
+    def both(part: float) -> None:
+        if progress is not None:
+            progress(part)
+        watch(run)
+
+    return both

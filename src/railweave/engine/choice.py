@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from railweave.engine import simulate
 
 if TYPE_CHECKING:
+    from railweave.engine._drive import LiveRun
     from railweave.engine.packet_settings import PacketSettings
     from railweave.engine.result import Result
     from railweave.fabric import Fabric
@@ -40,11 +41,17 @@ class EngineChoice:
         traffic: Traffic,
         routing: RoutingSet,
         progress: Callable[[float], None] | None = None,
+        watch: Callable[[LiveRun], None] | None = None,
     ) -> Result:
-        """Run it; see :func:`railweave.engine.simulate` for what it raises."""
+        """Run it; see :func:`railweave.engine.simulate` for what it raises.
+
+        ``progress`` and ``watch`` are those of the flow and the packet engine; closed forms call
+        neither.
+        """
         options: dict[str, Any] = {}
         if self.name == "flow":
-            options = {"tolerance": self.tolerance, "progress": progress}
+            options = {"tolerance": self.tolerance, "progress": progress, "watch": watch}
         elif self.name == "packet":
-            options = {"settings": self.settings, "seed": self.seed, "progress": progress}
+            options = {"settings": self.settings, "seed": self.seed}
+            options |= {"progress": progress, "watch": watch}
         return simulate(fabric, traffic, routing, self.name, **options)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from railweave._native import FlowSim
-from railweave.engine._drive import drive
+from railweave.engine._drive import LiveRun, drive, watching
 from railweave.engine._explain import explain_run
 from railweave.engine._flow_input import (
     FlowInput,
@@ -119,6 +119,14 @@ class FlowRun:
         total = float(self._sim.bytes_total)
         return float(self._sim.bytes_delivered) / total if total > 0 else float(self._finished)
 
+    def task_times(self) -> tuple[F64, F64]:
+        """Return start and end of every task, each of shape (T,); NaN: not yet."""
+        started, finished = self._sim.task_start_s, self._sim.task_finish_s
+        # A task has an end once all of its flows have (NaN wins in a maximum).
+        ends = row_reduce(np.maximum, self._sim.flow_finish_s, self.input.task_flow)
+        finished[np.isnan(ends)] = math.nan
+        return started, finished
+
     def link_load(self) -> F64:
         """Return the share of each link's capacity used since the last call, shape (L,)."""
         capacity, sent, now = self.input.capacity_Bps, self._sim.link_bytes, self.now_s
@@ -158,6 +166,7 @@ def simulate_flow(
     *,
     tolerance: float = 0.0,
     progress: Callable[[float], None] | None = None,
+    watch: Callable[[LiveRun], None] | None = None,
     until_s: float = math.inf,
     allow_unroutable: bool = False,
     exact_messages: int = EXACT_MESSAGES,
@@ -169,10 +178,11 @@ def simulate_flow(
             :class:`FlowRun`.
         progress: called a few times a second with the part of all bytes delivered; what it raises
             ends the run.
+        watch: called with the run as often, to look at what is known.
         until_s: simulated time at which to stop.
 
     Returns:
-        The result; the same bits for the same input, whatever the progress calls.
+        The result; the same bits for the same input, whatever the calls.
 
     Raises:
         EngineError: streams that cannot be routed, waits in a circle, or bytes that went astray.
@@ -185,16 +195,14 @@ def simulate_flow(
         allow_unroutable=allow_unroutable,
         exact_messages=exact_messages,
     )
-    drive(run, until_s, progress, step=256)
+    drive(run, until_s, watching(run, progress, watch), step=256)
     return run.result()
 
 
 def _gather(run: FlowRun) -> Result:
     sim, traffic, given = run._sim, run.traffic, run.input
-    started, finished, flow_finish = sim.task_start_s, sim.task_finish_s, sim.flow_finish_s
-    # A task has an end once all of its flows have (NaN wins in a maximum).
-    finished[np.isnan(row_reduce(np.maximum, flow_finish, given.task_flow))] = math.nan
-    stream_finish = row_reduce(np.maximum, flow_finish, given.paths.first, math.nan)
+    started, finished = run.task_times()
+    stream_finish = row_reduce(np.maximum, sim.flow_finish_s, given.paths.first, math.nan)
     slowdown = slowdowns(traffic, given, started, finished, stream_finish)
     slowdown[given.unroutable] = math.nan
     stream_finish[given.unroutable] = math.nan

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from railweave._native import PacketFlows, PacketOptions, PacketSim
-from railweave.engine._drive import drive
+from railweave.engine._drive import LiveRun, drive, watching
 from railweave.engine._explain import explain_run
 from railweave.engine._flow_input import row_reduce, slowdowns, unroutable_findings
 from railweave.engine._packet_faults import FaultInput, plan_faults
@@ -184,6 +184,13 @@ class PacketRun:
         """Events so far."""
         return int(self._sim.events)
 
+    def task_times(self) -> tuple[F64, F64]:
+        """Return start and end of every task, each of shape (T,); NaN: not yet, or never."""
+        started, finished = self._sim.task_start_s, self._sim.task_finish_s
+        lost = self.table.given.unroutable.astype(float)
+        finished[row_reduce(np.maximum, lost, self.traffic.task_stream) > 0] = math.nan
+        return started, finished
+
     def advance(self, until_s: float = math.inf, max_events: int = -1) -> bool:
         """Go on to a simulated time, or by a number of events (−1 all); True when it has ended.
 
@@ -215,6 +222,7 @@ def simulate_packet(
     settings: PacketSettings | None = None,
     seed: int = 0,
     progress: Callable[[float], None] | None = None,
+    watch: Callable[[LiveRun], None] | None = None,
     until_s: float = math.inf,
     allow_unroutable: bool = False,
 ) -> PacketResult:
@@ -224,10 +232,11 @@ def simulate_packet(
         fabric, traffic, routing, settings, seed, allow_unroutable: see :class:`PacketRun`.
         progress: called a few times a second with the part of all bytes delivered; what it raises
             ends the run.
+        watch: called with the run as often, to look at what is known.
         until_s: simulated time at which to stop.
 
     Returns:
-        The result; the same bits for the same input and seed, whatever the progress calls.
+        The result; the same bits for the same input and seed, whatever the calls.
 
     Raises:
         EngineError: streams that cannot be routed, or packets that went astray.
@@ -235,7 +244,7 @@ def simulate_packet(
     run = PacketRun(
         fabric, traffic, routing, settings, seed=seed, allow_unroutable=allow_unroutable
     )
-    drive(run, until_s, progress, step=FIRST_EVENTS)
+    drive(run, until_s, watching(run, progress, watch), step=FIRST_EVENTS)
     return run.result()
 
 
@@ -250,12 +259,9 @@ def _gather(run: PacketRun) -> PacketResult:
         raise EngineError(
             f"packet engine: {error}; this is a fault of railweave, please report it"
         ) from None
-    started, finished = sim.task_start_s, sim.task_finish_s
+    started, finished = run.task_times()
     stream_finish = sim.stream_finish_s
     stream_finish[given.unroutable] = math.nan
-    finished[row_reduce(np.maximum, given.unroutable.astype(float), traffic.task_stream) > 0] = (
-        math.nan
-    )
     all_done = int(sim.end) == End.FINISHED
     ends = finished[np.isfinite(finished)]
     makespan = float(ends.max()) if run.finished and ends.size else run.now_s

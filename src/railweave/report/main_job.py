@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import railweave
 from railweave.design import resolved_yaml
@@ -22,6 +22,7 @@ from railweave.report.outcomes import (
     storage_outcomes,
     what_if_outcomes,
 )
+from railweave.report.partial import Partial
 from railweave.report.record import CompletionStats, RunRecord, WhatIfOutcome
 from railweave.report.spread import spread_curves
 from railweave.report.stated import stated_tables
@@ -51,6 +52,7 @@ def run_design(
     seed: int | None,
     what_ifs: bool,
     progress: Callable[[str, float], None],
+    known: Callable[[dict[str, Any]], None] | None = None,
 ) -> RunRecord:
     """Do the main job on a built design; see :meth:`railweave.api.BuiltDesign.run`."""
     progress("summary", 0.05)
@@ -60,6 +62,7 @@ def run_design(
     progress("route", 0.15)
     routes = built.routing(routing, seed)
     workload = built.workload(seed)
+    partial = Partial(workload, known) if known is not None else None
     progress("simulate", 0.2)
     simulated = simulate_workload(
         built.fabric,
@@ -68,13 +71,21 @@ def run_design(
         choice=choice,
         progress=progress,
         span=(0.2, 0.5),
+        watch=partial.watch if partial else None,
     )
     result = simulated.result
+    if partial:
+        partial.simulated(result)
     faults = choice.settings.faults if choice.settings else ()
     outcomes: tuple[WhatIfOutcome, ...] = ()
     if what_ifs and not faults:  # a fault may aim at the very part that a what-if takes out
         outcomes = what_if_outcomes(
-            built.fabric, simulated, routes, choice=choice, progress=progress
+            built.fabric,
+            simulated,
+            routes,
+            choice=choice,
+            progress=progress,
+            known=partial.without if partial else None,
         )
     assumptions = dict.fromkeys(
         (

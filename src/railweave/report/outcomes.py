@@ -39,6 +39,7 @@ from railweave.workload.storage import checkpoint_cost
 
 if TYPE_CHECKING:
     from railweave.design.models import Design
+    from railweave.engine._drive import LiveRun
 
 __all__ = [
     "Simulated",
@@ -73,8 +74,12 @@ def simulate_workload(
     choice: EngineChoice,
     progress: Progress,
     span: tuple[float, float],
+    watch: Callable[[LiveRun], None] | None = None,
 ) -> Simulated:
-    """Run the engine, reporting progress between the two fractions of ``span``."""
+    """Run the engine, reporting progress between the two fractions of ``span``.
+
+    ``watch`` is shown the run as it goes on; see :meth:`EngineChoice.simulate`.
+    """
     first, last = span
     return Simulated(
         workload,
@@ -83,6 +88,7 @@ def simulate_workload(
             workload.traffic,
             routing,
             lambda part: progress("simulate", first + (last - first) * part),
+            watch,
         ),
     )
 
@@ -302,8 +308,12 @@ def what_if_outcomes(
     *,
     choice: EngineChoice,
     progress: Progress,
+    known: Callable[[WhatIfOutcome], None] | None = None,
 ) -> tuple[WhatIfOutcome, ...]:
-    """Return what the loss of one part of each kind does to the bisection and to every job."""
+    """Return what the loss of one part of each kind does to the bisection and to every job.
+
+    ``known`` is given each outcome as soon as it is there.
+    """
     outcomes = []
     names = representative_failures(fabric)
     for i, name in enumerate(names):
@@ -321,6 +331,8 @@ def what_if_outcomes(
                 job_factors=factors,
             )
         )
+        if known is not None:
+            known(outcomes[-1])
     return tuple(outcomes)
 
 

@@ -45,11 +45,15 @@ class Run:
 
 @dataclass(eq=False, slots=True)
 class Entry:
-    """A job in the books: its present snapshot, its run and who watches it."""
+    """A job in the books: its present snapshot, its run and who watches it.
+
+    A ``hidden`` one is unknown to all who ask.
+    """
 
     job: Job
     run: Run | None = None
     watchers: list[Watcher] = field(default_factory=list)
+    hidden: bool = False
 
 
 class Books:
@@ -74,7 +78,8 @@ class Books:
         """Find a job. Raises UnknownJob."""
         name = job if isinstance(job, str) else job.id
         entry = self.entries.get(name)
-        if entry is None or (owner is not None and entry.job.owner != owner):
+        others = owner is not None and entry is not None and entry.job.owner != owner
+        if entry is None or entry.hidden or others:
             raise UnknownJob(
                 f"there is no job {name[:40]!r}; of those that have ended the last "
                 f"{self.limits.kept} are known"

@@ -180,7 +180,7 @@ class JobQueue:
             return tuple(
                 replace(entry.job, result=None, partial=None)
                 for entry in self._books.entries.values()
-                if owner is None or entry.job.owner == owner
+                if not entry.hidden and (owner is None or entry.job.owner == owner)
             )
 
     def wait(self, job: Job | str, timeout_s: float | None = None) -> Job:
@@ -239,6 +239,13 @@ class JobQueue:
             elif run is not None:
                 self._drop(entry)
             return replace(entry.job, result=None)
+
+    def forget(self, job: Job | str, owner: str | None = None) -> Job:
+        """Cancel a job, which is unknown from then on; raises as :meth:`cancel`."""
+        last = self.cancel(job, owner)
+        with self._lock:
+            self._books.entry(last).hidden = True
+        return last
 
     def warm(self) -> None:
         """Start all worker processes now, so that the first job need not wait for one."""

@@ -1,18 +1,22 @@
-"""A run of a design for the design page: the main job in a worker, and what is shown of it."""
+"""A run of a design, for the design page and the REST API alike, and what the page shows of it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from railweave.errors import InputError
+from railweave.errors import DesignError, InputError
 from railweave.formats.yaml_source import PathStep, format_path, parse_yaml
 from railweave.studio.lab import Number, Reproduce
 from railweave.units import format_bits_rate, format_seconds
 
 if TYPE_CHECKING:
+    from railweave.api import BuiltDesign, LoadedDesign
+    from railweave.engine.packet_settings import PacketSettings
     from railweave.runs.jobs import JobContext
 
 __all__ = [
@@ -43,28 +47,71 @@ MOST_CHANGES: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class DesignRun:
-    """What is run: a design's text, the engine, and parts that are out of service.
+    """What is run: a design's text and the options of ``railweave run``.
 
-    ``file`` is the design that the studio was started with, whose text may name files beside it;
-    empty for a visitor's own text, which opens none.
+    Attributes:
+        text: the design.
+        engine: by name.
+        fail: parts that are taken out first.
+        file: the design that the studio was started with, whose text may name files beside it;
+            empty for a text of a visitor or a client, which opens none.
+        routing: used on the back-end instead of the design's scheme.
+        seed: instead of the design's.
+        tolerance: of the flow engine.
+        fault: what goes wrong at a time, in the packet engine.
+        what_ifs: whether failures are tried and the report is made, as in ``run``; not so in
+            ``simulate``.
     """
 
     text: str
     engine: str = "flow"
     fail: tuple[str, ...] = ()
     file: str = ""
+    routing: str | None = None
+    seed: int | None = None
+    tolerance: float = 0.0
+    fault: tuple[str, ...] = ()
+    what_ifs: bool = True
 
 
 def run_key(run: DesignRun) -> str:
-    """Return the key of its result: same text, same options, same version, same result."""
+    """Return the key of its result: same text, same options, same version, same result.
+
+    Where the text names files, what lies in them counts as well.
+    """
     from railweave import __version__
     from railweave.runs import content_key
 
-    return content_key({"text": run.text, "kind": "design-page"}, _options(run), __version__)
+    options = asdict(run)
+    del options["text"], options["file"]
+    design: dict[str, Any] = {"text": run.text}
+    if run.file and not _stands_alone(run.text):
+        design |= {"file": run.file, "named": _named(run)}
+    return content_key(design, {"kind": "run", **options}, __version__)
 
 
-def _options(run: DesignRun) -> dict[str, Any]:
-    return {"engine": run.engine, "fail": list(run.fail)}
+@lru_cache(maxsize=16)
+def _stands_alone(text: str) -> bool:
+    """Whether a design names no files (and has no problems)."""
+    from railweave.design import parse_design
+
+    try:
+        parse_design(text, folder=None)
+    except DesignError:
+        return False
+    return True
+
+
+def _named(run: DesignRun) -> list[list[str]]:
+    """Return every file that a design names and the hash of what is in it."""
+    from railweave.design.loading import named_files, parse_design
+
+    try:
+        loaded = parse_design(run.text, run.file, Path(run.file).parent)
+        names = dict.fromkeys(name for _, name in named_files(loaded.design))
+        return [[name, sha256(loaded.resolve(name).read_bytes()).hexdigest()] for name in names]
+    except (DesignError, OSError):
+        return []  # the run will say what is wrong
 
 
 def run_label(run: DesignRun, file: str, before: DesignRun | None) -> str:
@@ -103,40 +150,65 @@ def _differences(first: object, second: object, path: tuple[PathStep, ...]) -> I
 
 
 def run_work(run: DesignRun, context: JobContext) -> dict[str, Any]:
-    """Do the main job in a worker.
+    """Do the main job in a worker, publishing what is known so far on the way.
 
     Returns:
-        ``record``: what ``railweave run --json`` prints; ``table``: its table of jobs; ``report``:
-        its report page without Plotly's script (see :func:`report_page`).
+        ``record``: what ``railweave run --json`` or ``simulate --json`` prints; of a run with
+        what-ifs also ``table``: its table of jobs, and ``report``: its report page without Plotly's
+        script (see :func:`report_page`). What is published is described in
+        :mod:`railweave.report.partial`.
 
     Raises:
         InputError: an engine that is none, or parts that are not there.
         DesignError: the text has problems.
         SizingError: it cannot be built.
     """
-    import railweave
-    from railweave.report.html import plotly_script, render_html
+    from railweave.design.models import RoutingScheme
     from railweave.report.output import record_json
-    from railweave.report.run_tables import job_table
-    from railweave.studio.designs import open_design
 
     if run.engine not in ENGINES:
         raise InputError(f"there is no engine {run.engine!r}; allowed: {', '.join(ENGINES)}")
     context.progress("build", 0.02)
-    if run.file and Path(run.file).read_text(encoding="utf-8") == run.text:
-        loaded = railweave.load(run.file)
-    else:
-        loaded = open_design(run.text)
-    built = loaded.build().fail(run.fail)
-    record = built.run(engine=run.engine, progress=context.progress)
-    context.progress("report", 0.95)
-    page = render_html(record).replace(plotly_script(), _SCRIPT)
-    table = job_table(record)
-    return {
-        "record": record_json(record),
-        "report": page,
-        "table": asdict(table),
-    }
+    built = _load(run).build().fail(run.fail)
+    record = built.run(
+        engine=run.engine,
+        routing=RoutingScheme(run.routing) if run.routing else None,
+        seed=run.seed,
+        tolerance=run.tolerance,
+        settings=_with_faults(built, run),
+        what_ifs=run.what_ifs,
+        progress=context.progress,
+        known=context.publish,
+    )
+    document: dict[str, Any] = {"record": record_json(record)}
+    if run.what_ifs:
+        from railweave.report.html import plotly_script, render_html
+        from railweave.report.run_tables import job_table
+
+        context.progress("report", 0.95)
+        document["report"] = render_html(record).replace(plotly_script(), _SCRIPT)
+        document["table"] = asdict(job_table(record))
+    return document
+
+
+def _load(run: DesignRun) -> LoadedDesign:
+    """Read the design; its file only where the text needs what lies beside it."""
+    import railweave
+    from railweave.studio.designs import open_design
+
+    beside = run.file and not _stands_alone(run.text)
+    if beside and Path(run.file).read_text(encoding="utf-8") == run.text:
+        return railweave.load(run.file)
+    return open_design(run.text)
+
+
+def _with_faults(built: BuiltDesign, run: DesignRun) -> PacketSettings | None:
+    if not run.fault:
+        return None
+    from railweave.engine.fault_text import parse_fault
+
+    found = tuple(parse_fault(text, built.fabric) for text in run.fault)
+    return replace(built.packet_settings(), faults=found)
 
 
 def report_page(document: Mapping[str, Any]) -> str:

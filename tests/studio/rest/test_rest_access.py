@@ -94,6 +94,7 @@ def test_pages_of_other_sites_cannot_change_anything(client):
         answer = client.post("/check", json={"design": DESIGN}, headers=headers)
         error(answer, 403, "origin")
         error(client.delete(f"/jobs/{'0' * 32}", headers=headers), 403, "origin")
+        error(client.post(f"/jobs/{'0' * 32}/cancel", headers=headers), 403, "origin")
     same = {"Origin": own, "Sec-Fetch-Site": "same-origin"}
     assert client.post("/check", json={"design": DESIGN}, headers=same).status_code == 200
 
@@ -146,7 +147,7 @@ def test_only_so_many_streams_are_open():
                 assert second.status_code == 503
                 second.read()
             error(second, 503, "busy")
-        client.delete(f"/jobs/{job['id']}")
+        client.post(f"/jobs/{job['id']}/cancel")
         assert queue.wait(job["id"], restserver.PATIENCE_S).state.ended
 
 

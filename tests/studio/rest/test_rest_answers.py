@@ -5,12 +5,19 @@ import json
 import time
 
 import pytest
+import restserver
 from restserver import DESIGN, LONG, error, says_nothing_of_the_machine, snapshots
 from typer.testing import CliRunner
 
 import railweave
 from railweave.cli._app import app
 from railweave.design import design_schema
+from railweave.report.output import record_json
+from railweave.runs import JobQueue
+from railweave.studio.design_run import DesignRun, run_key, run_work
+from railweave.studio.rest import _models as m
+
+TIMES = ("time_s", "algbw_Bps", "busbw_Bps")
 
 
 @pytest.fixture(scope="module")
@@ -131,6 +138,48 @@ def test_the_same_job_is_simulated_once(client, store):
     assert results[0] == results[1]
 
 
+def test_the_design_page_and_the_api_simulate_a_design_once():
+    run = DesignRun(DESIGN, "analytic", ("leaf-1:port-1",))
+    asked = {"kind": "run", "engine": "analytic", "fail": ["leaf-1:port-1"], "design": DESIGN}
+    with JobQueue(1) as queue, restserver.api(queue) as client:
+        theirs = queue.submit("run", run_work, run, run_key(run), "a visitor")
+        done = queue.wait(theirs, restserver.PATIENCE_S)
+        mine = client.post("/jobs", json=asked).json()
+        assert (mine["state"], mine["reused"]) == ("done", True)
+        assert client.get(f"/jobs/{mine['id']}/result").json() == done.result["record"]
+
+        first = client.post("/jobs", json={**asked, "engine": "flow"}).json()  # the other way round
+        assert first["reused"] is False
+        assert queue.wait(first["id"], restserver.PATIENCE_S).error == ""
+        run = DesignRun(DESIGN, "flow", ("leaf-1:port-1",))
+        again = queue.submit("run", run_work, run, run_key(run), "a visitor")
+        assert again.reused
+        assert "report" in again.result
+        found = client.get(f"/jobs/{first['id']}/result").json()
+        assert found == again.result["record"]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"kind": "simulate", "seed": 4},
+        {"seed": 5},
+        {"routing": "spray"},
+        {"fail": ["leaf-1:port-1"]},
+        {"tolerance": 0.01},
+        {"engine": "analytic"},
+        {"design": DESIGN + "\n"},
+    ],
+)
+def test_other_requests_are_other_runs(client, other):
+    asked = {"kind": "run", "engine": "flow", "design": DESIGN}
+    first = client.post("/jobs", json=asked).json()
+    second = client.post("/jobs", json={**asked, **other}).json()
+    assert second["id"] != first["id"]
+    assert second["reused"] is False
+    client.delete(f"/jobs/{second['id']}")
+
+
 def test_a_running_job_has_no_result_and_is_cancelled_soon(client):
     job = client.post("/jobs", json=LONG).json()
     with client.stream("GET", f"/jobs/{job['id']}/events") as stream:
@@ -141,12 +190,75 @@ def test_a_running_job_has_no_result_and_is_cancelled_soon(client):
     assert "it is running" in found["message"]
     assert client.post("/jobs", json=LONG).json()["id"] == job["id"]  # joined
     began = time.monotonic()
-    assert client.delete(f"/jobs/{job['id']}").status_code == 200
+    assert client.post(f"/jobs/{job['id']}/cancel").status_code == 200
     assert snapshots(client, job)[-1]["state"] == "cancelled"
     assert time.monotonic() - began < 2
     found = error(client.get(f"/jobs/{job['id']}/result"), 409, "state")
     assert "it is cancelled" in found["message"]
-    assert client.delete(f"/jobs/{job['id']}").json()["state"] == "cancelled"
+    assert client.post(f"/jobs/{job['id']}/cancel").json()["state"] == "cancelled"
+
+
+def test_a_job_that_was_forgotten_is_no_longer_there(client):
+    job = client.post("/jobs", json={**LONG, "seed": 21}).json()
+    with client.stream("GET", f"/jobs/{job['id']}/events") as stream:
+        lines = (line for line in stream.iter_lines() if line.startswith("data: "))
+        assert json.loads(next(lines)[6:])["id"] == job["id"]
+        assert client.delete(f"/jobs/{job['id']}").json()["id"] == job["id"]
+        for method, rest in (
+            ("GET", ""),
+            ("GET", "/result"),
+            ("GET", "/events"),
+            ("POST", "/cancel"),
+            ("DELETE", ""),
+        ):
+            error(client.request(method, f"/jobs/{job['id']}{rest}"), 404, "unknown")
+        assert job["id"] not in {other["id"] for other in client.get("/jobs").json()["jobs"]}
+        assert json.loads(list(lines)[-1][6:])["state"] == "cancelled"  # who follows hears of it
+    again = client.post("/jobs", json={**LONG, "seed": 21}).json()
+    assert again["id"] != job["id"]
+    client.delete(f"/jobs/{again['id']}")
+
+
+def test_a_long_job_tells_what_is_known_so_far(client):
+    job = client.post("/jobs", json={**LONG, "seed": 22}).json()
+    seen = []
+    with client.stream("GET", f"/jobs/{job['id']}/events") as stream:
+        for line in stream.iter_lines():
+            if not line.startswith("data: "):
+                continue
+            partial = json.loads(line[6:])["partial"]
+            if partial is not None and partial not in seen:
+                seen.append(partial)
+            if len(seen) == 2:
+                break
+    client.delete(f"/jobs/{job['id']}")
+    assert 0 < seen[0]["simulated_s"] < seen[1]["simulated_s"]
+    assert 0 < seen[0]["delivered"] < seen[1]["delivered"] < 1
+    assert 0 < seen[0]["events"] < seen[1]["events"]
+    assert seen[1]["what_ifs"] == []
+    (one,) = seen[1]["jobs"]
+    assert one["name"] == "sum"
+    assert one["tasks_done"] < one["tasks"] == seen[1]["tasks"]
+    assert one["time_s"] is one["busbw_Bps"] is None  # it goes on
+
+
+@pytest.mark.parametrize("engine", ["analytic", "flow", "packet"])
+def test_what_is_known_so_far_is_what_the_record_says(engine):
+    told = []
+    record = record_json(railweave.parse(DESIGN).build().run(engine=engine, known=told.append))
+    for partial in told:
+        m.PartialRun.model_validate_json(json.dumps(partial, allow_nan=False), strict=True)
+        (job,) = partial["jobs"]
+        (whole,) = record["jobs"]
+        if job["tasks_done"] == job["tasks"]:
+            assert {key: job[key] for key in TIMES} == {key: whole[key] for key in TIMES}
+        assert partial["what_ifs"] == record["what_ifs"][: len(partial["what_ifs"])]
+    last = told[-1]
+    assert len(told) > len(record["what_ifs"]) == len(last["what_ifs"]) > 0
+    assert last["tasks_done"] == last["tasks"]
+    assert last["delivered"] == 1
+    assert last["simulated_s"] == (None if engine == "analytic" else record["makespan_s"])
+    assert last["events"] == record["events"]
 
 
 def test_a_job_that_fails_says_why(client):

@@ -1,5 +1,6 @@
 """Oversized, malformed and hostile requests are refused with a sentence, and quickly."""
 
+import gzip
 import json
 import socket
 import typing
@@ -35,8 +36,28 @@ def body(design):
         (b"[]", 422),
         (b"null", 422),
         (b'"railweave: 1"', 422),
-        (b'{"design": NaN}', 422),
-        (b'{"design": 1e999}', 422),
+        (b'{"design": NaN}', 400),
+        (b'{"design": "a: 1", "monte_carlo": -Infinity}', 400),
+        (b'{"design": 1e999}', 400),
+        (b'{"design": -1e999}', 400),
+        (b'{"design": "a: 1", "design": "a: 1"}', 400),
+        (b'{"design": {"a": 1, "a": 2}}', 400),
+        (b'{"design": "a: 1", "\\u0061": 1, "a": 1}', 400),
+        (b"{" + b",".join(b'"k%d":1' % k for k in range(70_000)) + b"}", 400),
+        (json.dumps({"design": DESIGN}).encode("utf-16"), 400),
+        (json.dumps({"design": DESIGN}).encode("utf-32-le"), 400),
+        (b"\xef\xbb\xbf" + body(DESIGN), 400),
+        (b'{"design": "\xc0\xaf"}', 400),
+        (b'{"design": "\xed\xa0\x80"}', 400),
+        (b'{"design": "a: \x00"}', 400),
+        (b'{"design": "a: 1", "\\u0000": 1}', 422),
+        (b'{"design": "a: 1"} {}', 400),
+        (b"{'design': 'a: 1'}", 400),
+        (b'{"design": "a: 1",}', 400),
+        (b'{"design": "a: 1"} // design', 400),
+        (gzip.compress(b"0" * 10_000_000), 400),
+        (b'{"design": "a: 1", "fail": [' + b"1," * 400_000 + b"1]}", 422),
+        (b'{"design": "' + b"a" * 1_000_001 + b'"}', 422),
         (b'{"design": ["railweave: 1"]}', 422),
         (b'{"design": ""}', 422),
         (b'{"design": "a: 1", "fail": "spine-1"}', 422),
@@ -58,6 +79,31 @@ def test_bodies_that_are_no_request(client, address, content, status):
 
 
 @pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b'{"design": "a", "fail": [], "design": "b"}', "field 'design' twice"),
+        (b'{"design": NaN}', "NaN is no number"),
+        (b'{"design": 1e999}', "too large"),
+        (b'{"design": ' + b"9" * 10_000 + b"}", "too many digits"),
+        (b"[" * 200_000, "nested too deep"),
+        (b'{"design": "\xff"}', "UTF-8"),
+        (b'{"design":\n tru}', "line 2, column 2"),
+        (b"{" + b",".join(b'"k%d":1' % k for k in range(101)) + b"}", "101 fields"),
+    ],
+)
+def test_bodies_that_are_no_json_are_told_why(client, content, words):
+    found = error(client.post("/check", content=content, headers=JSON), 400, "request")
+    assert words in found["message"]
+
+
+@pytest.mark.parametrize("kind", ["run", "simulate"])
+@pytest.mark.parametrize("word", ["NaN", "Infinity", "-Infinity", "1e400"])
+def test_numbers_that_are_none(client, kind, word):
+    text = json.dumps({"kind": kind, "design": DESIGN, "tolerance": 0.5})
+    error(client.post("/jobs", content=text.replace("0.5", word), headers=JSON), 400, "request")
+
+
+@pytest.mark.parametrize(
     ("field", "value"),
     [
         ("seed", -1),
@@ -66,8 +112,7 @@ def test_bodies_that_are_no_request(client, address, content, status):
         ("seed", 1.5),
         ("seed", "1"),
         ("seed", True),
-        ("tolerance", float("nan")),
-        ("tolerance", float("inf")),
+        ("tolerance", 1e308),
         ("tolerance", 0.3),
         ("engine", "quantum"),
         ("engine", None),
@@ -96,6 +141,21 @@ def test_fields_that_mean_nothing(client, field, value):
         ("a: \0", "control character"),
         ("a: \x1b[31m", "control character"),
         ("a: 1\n---\na: 2", "only one YAML document"),
+        ("a: &a [*a]", "has no '&a' above it"),
+        ("%YAML 9.9\n---\na: 1", "version 1"),
+        ("%TAG ! tag:x,2000:\n---\n!y a: 1", "not allowed"),
+        ("a: !!binary aGk=", "not allowed"),
+        ('a: "' + "x" * 500_000, "never closed"),
+        (":" * 100_000, "at most 65,536 are allowed"),
+        ("#" * 900_000, "the file is empty"),
+        ("a: \x7f", "control character"),
+        ("a: \uffff", "control character"),
+        ("".join("  " * k + f"k{k}:\n" for k in range(600)), "nested more than 64 deep"),
+        ("a: &a " + "x" * 60_000 + "\nb: [" + "*a," * 5_000 + "*a]", "railweave"),
+        (DESIGN.replace("two servers", "\U0001f4a5" * 3000), "at most 100 characters"),
+        (DESIGN.replace("count: 2", "count: 0x7fffffffffffffff"), "count"),
+        (DESIGN.replace("ranks: all", "ranks: " + "9" * 40), "ranks"),
+        (DESIGN.replace("gpus: 4", "gpus: 100000000"), "gpus"),
         ("a: 1\na: 2", "written twice"),
         ("<<: {a: 1}", "merge keys"),
         ("? [a, b]\n: 1", "plain text"),
@@ -204,6 +264,34 @@ def test_no_file_that_a_client_names_is_opened_or_looked_for(client, field):
     assert len(answers) == 1  # so that nobody learns which files there are
 
 
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda name: DESIGN.replace("leaf-spine}", f"leaf-spine, switch: '{name}'}}"),
+        lambda name: DESIGN.replace("inline: {gpus: 4, ", f"model: '{name}', inline: {{gpus: 4, "),
+        lambda name: DESIGN.replace("leaf-spine}", f"'{name}'}}"),
+        lambda name: DESIGN.replace("algorithm: ring", f"algorithm: '{name}'"),
+    ],
+)
+def test_names_that_look_like_paths_are_only_names(client, change, name):
+    design = change(name)
+    assert name in design
+    found = error(client.post("/build", json={"design": design}), 422, "design")
+    assert all(problem["line"] for problem in found["problems"])
+    if name == "/etc/passwd":
+        assert "root:" not in json.dumps(found)
+
+
+@pytest.mark.parametrize("name", [*NAMES, "\0", "a\0b", "\u202e", "%2e"])
+def test_parts_and_profiles_that_look_like_paths_are_only_names(client, name):
+    asked = {"design": DESIGN, "fail": [name]}
+    found = error(client.post("/build", json=asked), 422, "input")
+    assert "there is no" in found["message"]
+    for field in ("profile", "compare", "ecn", "pfc", "buffer", "cable", "size", "duration"):
+        error(client.post("/jobs", json={"kind": "congest", field: name}), 422, "input")
+
+
 @pytest.mark.parametrize("field", sorted(NAMING))
 def test_texts_with_files_are_refused_by_the_loader_itself(tmp_path, field):
     real = tmp_path / "real.yaml"
@@ -244,6 +332,17 @@ def test_addresses_and_methods_that_are_none(client):
 
 def test_a_large_body_is_refused_by_its_stated_length(client):
     error(client.post("/check", content=b"x" * 10_000_000, headers=JSON), 413, "limit")
+
+
+@pytest.mark.parametrize("stated", [True, False])
+@pytest.mark.parametrize(("path", "most"), [("/check", 422), (f"/jobs/{'0' * 32}/cancel", 404)])
+def test_the_limit_is_to_the_byte(client, path, most, stated):
+    for size, status in ((2**20, most), (2**20 + 1, 413)):
+        content = b'{"design":"' + b"x" * (size - 13) + b'"}'
+        sent = content if stated else iter([content[:1000], content[1000:]])
+        answer = client.post(path, content=sent, headers=JSON)
+        assert ("content-length" in answer.request.headers) is stated
+        error(answer, status, {413: "limit", 422: "request", 404: "unknown"}[status])
 
 
 def raw(client, text):
@@ -307,10 +406,76 @@ def test_a_client_that_leaves_in_the_middle_does_no_harm(client):
         {"Content-Type": "application/jsonx"},
         {},
         {"Content-Type": "application/json", "Content-Encoding": "gzip"},
+        {"Content-Type": "application/json", "Content-Encoding": "identity, br"},
+        {"Content-Type": "application/json; charset=utf-8; charset=utf-7"},
+        {"Content-Type": "application/vnd.api+json"},
+        {"Content-Type": "application/x-yaml"},
+        {"Content-Type": "\xff\xfe"},
     ],
 )
-def test_other_types_of_body_are_refused(client, headers):
-    error(client.post("/check", content=body(DESIGN), headers=headers), 415, "type")
+@pytest.mark.parametrize("stated", [True, False])
+def test_other_types_of_body_are_refused(client, headers, stated):
+    content = body(DESIGN)
+    content = content if stated else iter([content])
+    error(client.post("/check", content=content, headers=encoded(headers)), 415, "type")
+
+
+def encoded(headers):
+    return [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ([("Content-Type", "text/plain"), ("Content-Type", "application/json")], 422),
+        ([("Content-Type", "application/json"), ("Content-Type", "text/plain")], 415),
+        ([*JSON.items(), ("Content-Encoding", "gzip"), ("Content-Encoding", "identity")], 400),
+        ([*JSON.items(), ("Content-Encoding", "identity"), ("Content-Encoding", "gzip")], 415),
+    ],
+)
+def test_headers_that_are_sent_twice_open_nothing(client, headers, status):
+    content = gzip.compress(body(DESIGN)) if "Content-Encoding" in dict(headers) else body(DESIGN)
+    error(client.post("/check", content=content, headers=headers), status)
+
+
+def test_a_compressed_bomb_is_never_unpacked(client):
+    bomb = gzip.compress(b'{"design": "' + b"x" * 50_000_000 + b'"}')
+    assert len(bomb) < 2**20
+    found = error(client.post("/check", content=bomb, headers=JSON), 400, "request")
+    assert "UTF-8" in found["message"]  # unpacked it would be too large
+    error(client.post("/check", content=bomb, headers={**JSON, "Content-Encoding": "gzip"}), 415)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"Content-Length: -5\r\n\r\n{}",
+        b"Content-Length: many\r\n\r\n{}",
+        b"Content-Length: " + b"9" * 5000 + b"\r\n\r\n{}",
+        b"Content-Length: 2\r\nContent-Length: 900\r\n\r\n{}",
+        b"Transfer-Encoding: chunked\r\n\r\nZZ\r\n{}\r\n0\r\n\r\n",
+        b"Transfer-Encoding: chunked\r\n\r\n" + b"F" * 30 + b"\r\n{}\r\n0\r\n\r\n",
+    ],
+)
+def test_lengths_that_are_none_are_refused(client, text):
+    assert raw(client, [HEAD + text]).startswith(b"HTTP/1.1 4")
+    assert client.get("/health").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("POST", "/health", "GET"),
+        ("OPTIONS", "/jobs", "GET, POST"),
+        ("PATCH", f"/jobs/{'0' * 32}", "DELETE, GET"),
+        ("TRACE", f"/jobs/{'0' * 32}/cancel", "POST"),
+    ],
+)
+def test_a_wrong_method_is_told_the_right_ones(client, method, path, allowed):
+    answer = client.request(method, path, content=b"\x00" * 10)
+    found = error(answer, 405, "method")
+    assert answer.headers["allow"] == allowed
+    assert found["message"].endswith(f"allowed: {allowed}")
 
 
 def test_a_design_that_takes_too_long_is_stopped():

@@ -11,6 +11,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.routing import Match
 
 from railweave.errors import DesignError, InputError, RailweaveError, SizingError
 from railweave.runs.jobs import Job, JobState, QueueFull, UnknownJob
@@ -186,14 +187,23 @@ def _of_validation(error: RequestValidationError, most: int) -> ApiError:
     return ApiError(422, ErrorKind.REQUEST, f"{where}{first.message}{more}", problems)
 
 
-def _of_http(error: HTTPException) -> ApiError:
+def _of_http(error: HTTPException, request: Request) -> ApiError:
     if error.status_code == 404:
         return ApiError(404, ErrorKind.UNKNOWN, "there is nothing at this address")
     if error.status_code == 405:
-        allow = dict(error.headers or {}).get("Allow", "")
-        text = f"this address does not take that method; allowed: {allow or 'others'}"
-        return ApiError(405, ErrorKind.METHOD, text, headers=error.headers)
+        allow = ", ".join(_methods(request))
+        text = f"this address does not take that method; allowed: {allow}"
+        return ApiError(405, ErrorKind.METHOD, text, headers={"Allow": allow})
     return ApiError(400, ErrorKind.REQUEST, "the body cannot be read as JSON in UTF-8")
+
+
+def _methods(request: Request) -> list[str]:
+    """Return every method that the address takes; each may have a route of its own."""
+    found: set[str] = set()
+    for route in request.app.routes:
+        if route.matches(request.scope)[0] is not Match.NONE:
+            found |= getattr(route, "methods", None) or set()
+    return sorted(found)
 
 
 def add_handlers(app: FastAPI, most_problems: int) -> None:
@@ -210,7 +220,7 @@ def add_handlers(app: FastAPI, most_problems: int) -> None:
         if isinstance(error, RequestValidationError):
             return answer(_of_validation(error, most_problems))
         if isinstance(error, HTTPException):
-            return answer(_of_http(error))
+            return answer(_of_http(error, request))
         _LOG.error("%s %s failed", request.method, request.url.path, exc_info=error)
         text = f"a fault of railweave ({type(error).__name__}); the server's log has more"
         return answer(ApiError(500, ErrorKind.INTERNAL, text))

@@ -56,11 +56,12 @@ class _Rate:
 class Guard:
     """Refuses, in a sentence: wrong hosts and origins, no token, too often, too much.
 
-    ``/health`` needs no token.
+    ``/health`` needs no token. ``bodies`` are the paths that take a body by POST: only there its
+    type matters, as all others have nothing to say but which methods they take.
     """
 
-    def __init__(self, app: ASGIApp, settings: ApiSettings) -> None:
-        self._app, self._settings = app, settings
+    def __init__(self, app: ASGIApp, settings: ApiSettings, bodies: frozenset[str]) -> None:
+        self._app, self._settings, self._bodies = app, settings, bodies
         self._rate = _Rate(settings.requests_per_s, settings.burst)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -99,8 +100,7 @@ class Guard:
 
     def _check_token(self, scope: Scope, headers: dict[str, str]) -> None:
         token = self._settings.token
-        path = scope["path"].removeprefix(scope.get("root_path", ""))
-        if not token or path == "/health":
+        if not token or _path(scope) == "/health":
             return
         scheme, _, given = headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not same(given, token):
@@ -123,7 +123,8 @@ class Guard:
             raise ApiError(400, ErrorKind.REQUEST, "the Content-Length header is no number")
         if stated and int(stated[:20]) > most:
             raise _too_large(most)
-        if scope["method"] == "POST":
+        typed = scope["method"] == "POST" and _path(scope) in self._bodies
+        if typed and (stated.strip("0") or "transfer-encoding" in headers):  # before it is read
             self._check_type(headers)
         try:
             async with asyncio.timeout(self._settings.body_time_s):
@@ -144,6 +145,11 @@ class Guard:
         if headers.get("content-encoding", "identity").strip().lower() != "identity":
             text = "the body must not be compressed: leave Content-Encoding out"
             raise ApiError(415, ErrorKind.TYPE, text)
+
+
+def _path(scope: Scope) -> str:
+    """Return the path below where the API is mounted."""
+    return str(scope["path"]).removeprefix(scope.get("root_path", ""))
 
 
 def _too_large(most: int) -> ApiError:

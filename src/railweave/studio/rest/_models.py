@@ -23,6 +23,8 @@ __all__ = [
     "JobList",
     "JobModel",
     "JobRequest",
+    "PartialJob",
+    "PartialRun",
     "ProblemModel",
     "Version",
 ]
@@ -203,6 +205,33 @@ class ErrorAnswer(_Answer):
     error: ErrorBody
 
 
+class PartialJob(_Answer):
+    """A job of the design, while a design is simulated."""
+
+    name: str
+    tasks: Annotated[int, Field(ge=0, description="Steps of its traffic that have an end each.")]
+    tasks_done: Annotated[int, Field(ge=0)]
+    time_s: float | None = Field(description="Of one iteration, as in the result; null: goes on.")
+    algbw_Bps: float | None = Field(description="Bytes/s; null for all but collectives.")  # noqa: N815
+    busbw_Bps: float | None = Field(description="Bytes/s; null for all but collectives.")  # noqa: N815
+
+
+class PartialRun(_Answer):
+    """What is known of a ``run`` or ``simulate`` before its end."""
+
+    simulated_s: float | None = Field(
+        description="Simulated time reached; null: the engine has no clock."
+    )
+    delivered: Annotated[float, Field(ge=0, le=1, description="Part of all bytes.")]
+    events: Annotated[int, Field(ge=0)]
+    tasks: Annotated[int, Field(ge=0)]
+    tasks_done: Annotated[int, Field(ge=0)]
+    jobs: list[PartialJob]
+    what_ifs: list[dict[str, Any]] = Field(
+        description="Failures tried so far, as in the result; of ``run`` only."
+    )
+
+
 class JobModel(_Answer):
     """A job as it stands. Times are seconds since 1970."""
 
@@ -216,7 +245,11 @@ class JobModel(_Answer):
     ended_at_s: float | None
     reused: bool = Field(description="The answer was there already: nothing was computed.")
     error: ErrorBody | None = None
-    partial: Any = Field(None, description="The last intermediate document, while it runs.")
+    partial: PartialRun | list[dict[str, Any]] | None = Field(
+        None,
+        description="What is known so far, while it runs: of a design's run, or (a list) the "
+        "cases of ``congest`` that are done, as in its result.",
+    )
 
 
 class JobList(_Answer):

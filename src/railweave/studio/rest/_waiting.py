@@ -7,7 +7,7 @@ import json
 from collections.abc import AsyncIterator, Callable
 from typing import Final
 
-from railweave.runs.jobs import Job, JobQueue
+from railweave.runs.jobs import Job, JobQueue, UnknownJob
 
 __all__ = ["Streams", "ended", "events"]
 
@@ -66,8 +66,11 @@ async def events(
         if not loop.is_closed():
             loop.call_soon_threadsafe(note, snapshot)
 
+    try:
+        end = queue.watch(job, look)
+    except UnknownJob:  # forgotten since it was asked for
+        return
     streams.open += 1
-    end = queue.watch(job, look)
     try:
         while True:
             try:

@@ -1,6 +1,7 @@
-"""What workers do for the API. A design that comes in is text and opens no file.
+"""What workers do for the API, beside runs of designs (:mod:`railweave.studio.design_run`).
 
-Each function returns its answer under ``document``, since stores keep mappings only.
+A design that comes in is text and opens no file. Each function returns its answer under
+``document``, since stores keep mappings only.
 """
 
 from __future__ import annotations
@@ -12,20 +13,17 @@ from typing import TYPE_CHECKING, Any, Final
 from railweave.errors import DesignError, InputError, SizingError
 
 if TYPE_CHECKING:
-    from railweave.api import BuiltDesign, LoadedDesign
-    from railweave.engine.packet_settings import PacketSettings
+    from railweave.api import LoadedDesign
     from railweave.runs.jobs import JobContext
 
 __all__ = [
     "DESIGN_NAME",
     "Check",
     "Congest",
-    "DesignRun",
     "Sizes",
     "build",
     "check",
     "congest",
-    "run_design",
     "validate",
 ]
 
@@ -57,21 +55,6 @@ class Check:
     fail: tuple[str, ...] = ()
     monte_carlo: int = 0
     draws: int = 100
-
-
-@dataclass(frozen=True, slots=True)
-class DesignRun:
-    """A design to simulate."""
-
-    text: str
-    sizes: Sizes
-    kind: str
-    engine: str
-    routing: str | None
-    seed: int | None
-    tolerance: float
-    fail: tuple[str, ...]
-    fault: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,37 +139,6 @@ def build(asked: Check, context: JobContext) -> dict[str, Any]:
     return {"document": finite(build_json(summary, what_if, draw))}
 
 
-def run_design(asked: DesignRun, context: JobContext) -> dict[str, Any]:
-    """Return the record of a run, as ``railweave run --json`` or ``simulate --json`` prints it."""
-    from railweave.design.models import RoutingScheme
-    from railweave.report.documents import finite
-    from railweave.report.output import record_json
-
-    context.progress("read", 0.0)
-    loaded = _load(asked.text, asked.sizes)
-    context.progress("build", 0.02)
-    built = loaded.build().fail(asked.fail)
-    record = built.run(
-        engine=asked.engine,
-        routing=RoutingScheme(asked.routing) if asked.routing else None,
-        seed=asked.seed,
-        tolerance=asked.tolerance,
-        settings=_with_faults(built, asked),
-        what_ifs=asked.kind == "run",
-        progress=context.progress,
-    )
-    return {"document": finite(record_json(record))}
-
-
-def _with_faults(built: BuiltDesign, asked: DesignRun) -> PacketSettings | None:
-    if not asked.fault:
-        return None
-    from railweave.engine.fault_text import parse_fault
-
-    found = tuple(parse_fault(text, built.fabric) for text in asked.fault)
-    return replace(built.packet_settings(), faults=found)
-
-
 def congest(asked: Congest, context: JobContext) -> dict[str, Any]:
     """Return the time axis of one congested switch, as ``railweave congest --json`` prints it."""
     from railweave.engine.congest import simulate_congest
@@ -199,7 +151,7 @@ def congest(asked: Congest, context: JobContext) -> dict[str, Any]:
         outcomes.append(
             simulate_congest(case, progress=_part(context, case.profile, number, len(cases)))
         )
-        context.publish({"document": finite(congest_json(outcomes))})
+        context.publish(finite(congest_json(outcomes)))
     return {"document": finite(congest_json(outcomes))}
 
 

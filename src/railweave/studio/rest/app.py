@@ -15,6 +15,7 @@ from starlette.responses import Response, StreamingResponse
 import railweave
 from railweave.runs import content_key
 from railweave.runs.jobs import Job, JobLimits, JobQueue, JobState, Work
+from railweave.studio.design_run import DesignRun, run_key, run_work
 from railweave.studio.rest import _models as m
 from railweave.studio.rest import _work as work
 from railweave.studio.rest._errors import (
@@ -26,6 +27,7 @@ from railweave.studio.rest._errors import (
     json_response,
 )
 from railweave.studio.rest._guard import Guard
+from railweave.studio.rest._json import StrictRoute
 from railweave.studio.rest._waiting import Streams, ended, events
 
 if TYPE_CHECKING:
@@ -55,6 +57,25 @@ JobId = Annotated[
 ]
 _POST: Final = (400, 408, 413, 415, 422, 503)
 _ANY_JSON: Final[dict[str, Any]] = {"application/json": {"schema": {}}}
+#: one server-sent event
+_EVENT: Final[dict[str, Any]] = {
+    "type": "object",
+    "properties": {
+        "event": {"const": "job"},
+        "id": {"type": "string", "pattern": "^[0-9]+$"},
+        "data": {
+            "type": "string",
+            "contentMediaType": "application/json",
+            "contentSchema": {"$ref": "#/components/schemas/JobModel"},
+        },
+    },
+    "required": ["event", "id", "data"],
+}
+#: where one goes on from a job's id
+_LINKS: Final[dict[str, Any]] = {
+    name: {"operationId": name, "parameters": {"job_id": "$response.body#/id"}}
+    for name in ("getJob", "followJob", "getResult", "cancelJob", "forgetJob")
+}
 
 
 class _Api:
@@ -111,24 +132,23 @@ class _Api:
         if isinstance(asked, m.CongestJob):
             options = work.Congest(**asked.model_dump(exclude={"kind"}))
             await run_in_threadpool(work.congest_cases, options)
-            return await self._queue(asked.kind, work.congest, options)
+            key = _key(asked.kind, dataclasses.asdict(options))
+            return await self._queue(asked.kind, work.congest, options, key)
         self._check_engine(asked)
         await self.answer("validate", work.validate, work.Check(asked.design, self.sizes))
-        run = work.DesignRun(
+        run = DesignRun(
             text=asked.design,
-            sizes=self.sizes,
-            kind=asked.kind,
             engine=asked.engine,
             routing=asked.routing.value if asked.routing else None,
             seed=asked.seed,
             tolerance=asked.tolerance,
             fail=tuple(asked.fail),
             fault=tuple(asked.fault),
+            what_ifs=asked.kind == "run",
         )
-        return await self._queue(asked.kind, work.run_design, run)
+        return await self._queue(asked.kind, run_work, run, run_key(run))
 
-    async def _queue(self, kind: str, function: Work, asked: object) -> Job:
-        key = _key(kind, dataclasses.asdict(asked))  # type: ignore[call-overload]
+    async def _queue(self, kind: str, function: Work, asked: object, key: str) -> Job:
         return await run_in_threadpool(self.queue.submit, kind, function, asked, key, OWNER)
 
     @staticmethod
@@ -155,9 +175,7 @@ class _Api:
             ended_at_s=job.ended_at_s,
             reused=job.reused,
             error=job_error_body(job, self.settings.most_problems),
-            partial=job.partial["document"]
-            if job.partial and job.state is JobState.RUNNING
-            else None,
+            partial=job.partial if job.state is JobState.RUNNING else None,
         )
 
 
@@ -198,12 +216,11 @@ def create_api(queue: JobQueue, settings: ApiSettings) -> FastAPI:
     )
     app.state.start, app.state.close = api.start, api.close
     add_handlers(app, settings.most_problems)
-    app.add_middleware(Guard, settings=settings)
-    router = APIRouter()
-    _add_facts(router)
-    _add_designs(router, api)
-    _add_jobs(router, api)
-    app.include_router(router)
+    app.add_middleware(Guard, settings=settings, bodies=frozenset({"/check", "/build", "/jobs"}))
+    app.router.route_class = StrictRoute
+    _add_facts(app.router)
+    _add_designs(app.router, api)
+    _add_jobs(app.router, api)
     if settings.token:
         _tell_of_the_token(app)
     return app
@@ -309,7 +326,13 @@ def _check(text: str, fail: list[str], api: _Api) -> work.Check:
 def _add_jobs(router: APIRouter, api: _Api) -> None:
     queue = api.queue
 
-    @router.post("/jobs", status_code=202, tags=["jobs"], responses=described(*_POST))
+    @router.post(
+        "/jobs",
+        status_code=202,
+        tags=["jobs"],
+        operation_id="submitJob",
+        responses={**described(*_POST), 202: {"description": "The job.", "links": _LINKS}},
+    )
     async def submit(asked: m.JobRequest) -> m.JobModel:
         """Ask for a simulation; the job is done at once where the same was simulated before."""
         return api.show(await api.submit(asked))
@@ -319,19 +342,37 @@ def _add_jobs(router: APIRouter, api: _Api) -> None:
         """List the jobs of the API, oldest first."""
         return m.JobList(jobs=[api.show(job) for job in queue.jobs(OWNER)])
 
-    @router.get("/jobs/{job_id}", tags=["jobs"], responses=described(404, 422))
+    @router.get(
+        "/jobs/{job_id}", tags=["jobs"], operation_id="getJob", responses=described(404, 422)
+    )
     async def job(job_id: JobId) -> m.JobModel:
         """Tell how a job stands."""
         return api.show(queue.status(job_id, OWNER))
 
-    @router.delete("/jobs/{job_id}", tags=["jobs"], responses=described(404, 422))
+    @router.post(
+        "/jobs/{job_id}/cancel",
+        tags=["jobs"],
+        operation_id="cancelJob",
+        responses=described(404, 408, 413, 422),
+    )
     async def cancel(job_id: JobId) -> m.JobModel:
         """Cancel a job; one that has ended stays as it is. A running one stops within a second."""
         return api.show(queue.cancel(job_id, OWNER))
 
+    @router.delete(
+        "/jobs/{job_id}", tags=["jobs"], operation_id="forgetJob", responses=described(404, 422)
+    )
+    async def forget(job_id: JobId) -> m.JobModel:
+        """Cancel a job that goes on, and forget it: from then on there is no such job.
+
+        Whoever follows its events still hears of its end.
+        """
+        return api.show(queue.forget(job_id, OWNER))
+
     @router.get(
         "/jobs/{job_id}/result",
         tags=["jobs"],
+        operation_id="getResult",
         response_class=Response,
         responses={
             **described(404, 409, 422),
@@ -346,7 +387,8 @@ def _add_jobs(router: APIRouter, api: _Api) -> None:
         """Return the result of a job that is done."""
         found = await run_in_threadpool(queue.get, job_id, OWNER)
         if found.state is JobState.DONE:
-            return json_response(found.result["document"])
+            document = found.result
+            return json_response(document["record" if "record" in document else "document"])
         error = job_error_body(found, api.settings.most_problems)
         if error is not None:
             raise ApiError(409, error.kind, error.message, error.problems)
@@ -356,13 +398,14 @@ def _add_jobs(router: APIRouter, api: _Api) -> None:
     @router.get(
         "/jobs/{job_id}/events",
         tags=["jobs"],
+        operation_id="followJob",
         response_class=StreamingResponse,
         responses={
             **described(404, 422, 503),
             200: {
                 "description": "Server-sent events named ``job``, each with the job as GET "
                 "/jobs/{job_id} shows it; the stream ends with the job.",
-                "content": {"text/event-stream": {"schema": {"type": "string"}}},
+                "content": {"text/event-stream": {"schema": _EVENT}},
             },
         },
     )
