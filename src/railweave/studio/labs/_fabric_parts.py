@@ -23,6 +23,7 @@ class PartsTable:
     def __init__(self, on_pick: Callable[[str], None]) -> None:
         self._parts: tuple[Part, ...] = ()
         self._selected: str | None = None
+        self._first: str | None = None
         self._on_pick = on_pick
         self._filter = (
             ui.input(placeholder="Find: leaf-1, spine, out …", on_change=self._fill)
@@ -58,19 +59,20 @@ class PartsTable:
             self._fill()
 
     def select(self, name: str | None, *, bring: bool = False) -> None:
-        """Mark a row; ``bring`` it to the top where it was chosen elsewhere."""
+        """Mark a row; ``bring`` it to the top where it was chosen elsewhere, and keep it there."""
         self._selected = name
-        self._fill(first=name if bring else None)
+        self._first = name if bring else None
+        self._fill()
 
-    def _fill(self, _: object = None, first: str | None = None) -> None:
+    def _fill(self, _: object = None) -> None:
         words = str(self._filter.value or "").lower().split()
         found = [
             part for part in self._parts
             if all(word in f"{part.id} {part.kind} {part.ends} {part.state}".lower()
                    for word in words)
         ]  # fmt: skip
-        if first is not None:
-            found.sort(key=lambda part: part.id != first)
+        if self._first is not None:
+            found.sort(key=lambda part: part.id != self._first)
         more = len(found) - MOST_ROWS
         self._note.set_text(
             f"{len(found):,} of {len(self._parts):,}"
