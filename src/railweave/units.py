@@ -6,6 +6,7 @@ A bare number is never accepted where a unit is needed, so that the two are neve
 
 from __future__ import annotations
 
+import math
 import re
 from functools import cache
 from typing import TYPE_CHECKING, Final
@@ -119,6 +120,10 @@ def parse_quantity(text: str, dimension: str) -> float:
         raise UnitError(
             f"{text!r} cannot be read as a {dimension} ({error}); such as {examples}"
         ) from None
+    if not math.isfinite(number * factor):
+        raise UnitError(
+            f"{text!r} is more than can be reckoned with; write a {dimension} such as {examples}"
+        )
     return number * factor
 
 
@@ -151,6 +156,7 @@ def parse_watts(text: str) -> float:
 
 
 _SI: Final = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
+_FACTORS: Final = {prefix: factor for factor, prefix in _SI}
 _SMALL: Final = ((1.0, ""), (1e-3, "m"), (1e-6, "u"), (1e-9, "n"), (1e-12, "p"))
 _BINARY: Final = (
     (2**50, "Pi"),
@@ -176,12 +182,19 @@ def format_bits_rate(value_bps: float) -> str:
 
 
 def format_bytes(value_bytes: float) -> str:
-    """Write bytes with a binary prefix where that is short and exact, else a decimal one."""
+    """Write bytes with a binary prefix where that is short and exact, else a decimal one.
+
+    Where both are exact the one with fewer digits: ``8e6`` is 8 MB, and not 7812.5 KiB.
+    """
+    decimal = format_si(value_bytes, "B")
     for factor, prefix in _BINARY[:-1]:
         short = factor <= value_bytes < 10_000 * factor
         if short and (value_bytes * 4) % factor == 0:
-            return f"{value_bytes / factor:g} {prefix}B"
-    return format_si(value_bytes, "B")
+            binary = f"{value_bytes / factor:g}"
+            number, _, unit = decimal.partition(" ")
+            exact = float(number) * _FACTORS[unit.removesuffix("B")] == value_bytes
+            return decimal if exact and len(number) <= len(binary) else f"{binary} {prefix}B"
+    return decimal
 
 
 def format_seconds(value_s: float) -> str:

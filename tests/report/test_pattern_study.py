@@ -60,6 +60,17 @@ def test_four_gpus_at_the_defaults():
     assert study.link_bps == 100e9
 
 
+def test_headers_are_assumed_where_they_are_counted_only(built):
+    plain, on_fabric = study_pattern(PatternCase()), study_pattern(PatternCase(), built)
+    headers = [
+        [item.statement for item in study.assumptions if "headers" in item.statement]
+        for study in (plain, on_fabric)
+    ]
+    assert [len(said) for said in headers] == [1, 1]
+    assert "packets have no headers" in headers[0][0]
+    assert "count packet headers" in headers[1][0]
+
+
 def test_trace_has_every_message_and_the_end():
     study = study_pattern(PatternCase())
     assert study.trace_whole

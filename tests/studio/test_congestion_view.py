@@ -163,7 +163,7 @@ def test_predictions_stand_beside_what_was_measured():
     assert [cells[1] for cells in slow.rows] == ["never", "off", "never"]
 
 
-def test_the_figure_lays_the_baseline_over_it_dashed(busy):
+def test_the_figure_lays_the_baseline_over_it_dashed(busy, capsys):
     state = replace(BUSY, baseline="defaults")
     base = run_case(case_of(CongestionState()))
     view = view_of(state, busy, base)
@@ -172,6 +172,9 @@ def test_the_figure_lays_the_baseline_over_it_dashed(busy):
         "baseline", "baseline: senders, mean", "baseline: marked", "baseline: paused",
     ]  # fmt: skip
     assert view.reproduce.command.splitlines() == [command_of(BUSY), "railweave congest"]
+    exec(view.reproduce.python, {})
+    printed = capsys.readouterr().out.splitlines()
+    assert printed == [str(outcome.metrics) for outcome in (busy, base)]
     table = {cells[0]: cells[1:] for cells in view.compared.rows}
     assert table["packets marked (ECN)"][:2] == (
         f"{base.metrics.marks:,}",

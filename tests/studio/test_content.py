@@ -126,6 +126,21 @@ def test_the_source_names_no_number_without_an_entry():
     assert [(file, key) for file, key in used_keys() if key not in known] == []
 
 
+def test_every_number_that_a_lab_asks_for_has_its_help():
+    bare = []
+    for path in sorted(Path(railweave.studio.__file__).parent.glob("labs/*.py")):
+        if path.name.startswith(("_fabric", "fabric")):
+            continue
+        for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(call, ast.Call):
+                continue
+            name = getattr(call.func, "attr", getattr(call.func, "id", ""))
+            asks = name in ("quantity", "integer", "ratio") and len(call.args) >= 4
+            if asks and "help_key" not in {word.arg for word in call.keywords}:
+                bare.append((path.name, call.lineno))
+    assert bare == []
+
+
 def test_no_field_is_empty_and_no_entry_is_there_twice():
     names = [item.name for item in quantities()]
     assert len(set(names)) == len(names) >= 70
@@ -138,7 +153,7 @@ def test_no_field_is_empty_and_no_entry_is_there_twice():
 
 def test_units_tell_bits_from_bytes():
     units = {item.unit for item in quantities()}
-    assert units == {"B", "B/s", "b/s", "s", "W", "count", "ratio", "share, 0 to 100 %"}
+    assert units == {"B", "B/s", "b/s", "s", "m", "W", "count", "ratio", "share, 0 to 100 %"}
 
 
 def test_sources_name_what_exists():

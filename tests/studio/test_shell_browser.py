@@ -54,6 +54,42 @@ def test_a_run_is_kept_pinned_and_compared(studio: str, page: Page) -> None:
     expect(page.get_by_text("No runs are kept yet")).to_be_visible()
 
 
+def test_a_kept_run_leads_to_the_inputs_of_the_address_it_came_from(
+    studio: str, page: Page
+) -> None:
+    page.goto(f"{studio}/lab/collectives?ranks=8")
+    wait_for_numbers(page)
+    page.get_by_role("button", name="Keep this run").click()
+    expect(page.get_by_text("Kept; the run list")).to_be_visible()
+    page.goto(studio)
+    link = page.locator(".rw-table").get_by_role("link", name="Collectives: ranks=8")
+    expect(link).to_have_attribute("href", "/lab/collectives?ranks=8", timeout=60_000)
+
+
+def test_a_number_that_is_taken_out_comes_back(studio: str, page: Page) -> None:
+    page.goto(f"{studio}/lab/collectives?ranks=8")
+    wait_for_numbers(page)
+    field = page.get_by_label("GPUs, exact")
+    expect(field).to_have_value("8")
+    field.fill("")
+    field.blur()
+    expect(field).to_have_value("8")
+
+
+def test_a_telephone_sees_which_lab_it_is_in(studio: str, page: Page) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(f"{studio}/lab/collectives")
+    expect(page.locator(".rw-here")).to_be_in_viewport(ratio=1, timeout=60_000)
+
+
+@pytest.mark.parametrize("lab", ["traffic?payload=", "collectives?size=", "congestion?buffer="])
+def test_an_endless_size_is_refused(studio: str, page: Page, lab: str) -> None:
+    page.goto(f"{studio}/lab/{lab}1e400 GB")
+    expect(page.get_by_text("'1e400 GB' is more than can be reckoned with")).to_be_visible(
+        timeout=60_000
+    )
+
+
 def test_visitors_do_not_see_each_others_runs(studio: str, page: Page) -> None:
     page.goto(studio)
     expect(page.get_by_text("No runs are kept yet")).to_be_visible(timeout=60_000)

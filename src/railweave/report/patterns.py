@@ -48,6 +48,13 @@ _PLAIN: Final = Assumption(
 )
 
 
+def _assumptions(engine: tuple[Assumption, ...], *, plain: bool) -> tuple[Assumption, ...]:
+    """Join the engine's with those of patterns; a network without headers has none to count."""
+    if not plain:
+        return (*_ASSUMPTIONS, *engine)
+    return (*_ASSUMPTIONS, _PLAIN, *(one for one in engine if one.subject != "wire bytes"))
+
+
 @dataclass(frozen=True, slots=True)
 class PatternEvent:
     """A row of the trace: when, between whom, and what."""
@@ -199,7 +206,7 @@ def study_pattern(
         trace=_trace(case, comm, fabric, run),
         trace_whole=run.traced,
         result=run.result,
-        assumptions=(*_ASSUMPTIONS, *((_PLAIN,) if built is None else ()), *run.assumptions),
+        assumptions=_assumptions(run.assumptions, plain=built is None),
     )
     return replace(
         study,

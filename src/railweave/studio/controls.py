@@ -112,6 +112,8 @@ def _pair(
 
     def typed() -> None:
         now = kind.read(exact.value)
+        if exact.value is None:  # a number that was taken out and not replaced
+            exact.set_value(told[0])
         if not busy and now is not None and now != told[0]:
             tell(now, slider, kind.at(now))
 
@@ -208,7 +210,12 @@ def integer(
         kind=kind,
         ends=ends,
         field=lambda: ui.number(
-            value=value, min=low, max=high, step=1 if usual else step, precision=0
+            value=value,
+            min=low,
+            max=high,
+            step=1 if usual else step,
+            precision=0,
+            format="%d",
         ),
     )
 

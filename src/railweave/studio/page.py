@@ -76,15 +76,19 @@ class LabPage:
         if problems:
             self._address.set_text("; ".join(problems))
             self._address.classes(remove="hidden")
+        self._url = self._link(state)
         return state
 
     def update(self, state: object) -> None:
         """Write the inputs into the address, so that its link shows the same again."""
-        query = to_query(state)
-        url = f"/lab/{self.lab.key}" + (f"?{query}" if query else "")
+        url = self._link(state)
         if url != self._url:
             self._url = url
             ui.navigate.history.replace(url)
+
+    def _link(self, state: object) -> str:
+        query = to_query(state)
+        return f"/lab/{self.lab.key}" + (f"?{query}" if query else "")
 
     # ---------------------------------------------------------- what every lab shows
 
@@ -198,11 +202,19 @@ class LabPage:
         self._heard_baseline = heard
 
     def soon(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Run a lab's refresh; one that has not begun yet is replaced by the newer one."""
+        """Run a lab's refresh; one that has not begun yet is replaced by the newer one.
+
+        A fault of railweave in it is said in the banner, beside the log.
+        """
 
         async def run() -> None:
             with self.main:
-                await work()
+                try:
+                    await work()
+                except Exception as error:
+                    name = type(error).__name__
+                    self.problem(f"A fault of railweave ({name}); the server's log has more.")
+                    raise
 
         background_tasks.create_lazy(run(), name=f"refresh {id(self)}")
 

@@ -17,6 +17,16 @@ if TYPE_CHECKING:
 
 __all__ = ["frame"]
 
+#: where the circles do not all fit, those around the page's own are shown
+_TO_HERE = """
+const here = document.querySelector(".rw-here");
+const labs = here?.closest(".rw-labs");
+if (labs) {
+  const box = here.getBoundingClientRect();
+  labs.scrollLeft += box.left + box.width / 2 - labs.clientWidth / 2;
+}
+"""
+
 
 @contextmanager
 def frame(title: str, session: Session, current: Lab | None = None) -> Iterator[None]:
@@ -74,6 +84,7 @@ def _circle(lab: Lab, *, here: bool) -> None:
         ui.label(lab.title).classes("rw-lab-title")
     if here:
         a.props("aria-current=page")
+        ui.run_javascript(_TO_HERE)
 
 
 def _head() -> str:

@@ -53,7 +53,9 @@ def build_controls(state: CongestionState, change: Change) -> None:
     controls.quantity(
         "Duration", state.duration, _TIMES, "time", lambda v: change(duration=v), help_key="elapsed"
     )
-    controls.quantity("Cables", state.cable, _CABLES, "length", lambda v: change(cable=v))
+    controls.quantity(
+        "Cables", state.cable, _CABLES, "length", lambda v: change(cable=v), help_key="cable_length"
+    )
 
 
 def _ecn(state: CongestionState, change: Change) -> None:

@@ -277,13 +277,15 @@ def view_of(
     """
     other = read_baseline(state)
     commands, case = command_of(state), case_of(state)
+    python = python_of(case)
     if baseline is not None and other is not None:
         commands += "\n" + command_of(other)
+        python += "\n\n# the baseline\n" + python_of(case_of(other))
     return View(
         outcome=outcome,
         numbers=numbers_of(outcome),
         sentences=_sentences(state, outcome),
-        reproduce=Reproduce(commands, python_of(case)),
+        reproduce=Reproduce(commands, python),
         limits=tuple(f"{a.subject}: {a.statement}" for a in outcome.assumptions),
         trace=_trace(outcome),
         predicted=predictions(case, outcome),

@@ -131,7 +131,10 @@ class Controls:
                     ),
                 )
             if state.strategy is Strategy.EXPERT:
-                integer("Skew to one GPU, per cent", state.skew, 0, 100, self._set("skew"))
+                integer(
+                    "Skew to one GPU, per cent", state.skew, 0, 100, self._set("skew"),
+                    help_key="skew",
+                )  # fmt: skip
 
     def _build_network(self) -> None:
         self._network.clear()
@@ -156,7 +159,9 @@ class Controls:
         integer(
             "GPUs a server", state.per_server, 1, 16, self._per_server, help_key="gpus_per_server"
         )
-        integer("Servers a leaf", state.per_leaf, 1, 64, change("per_leaf"))
+        integer(
+            "Servers a leaf", state.per_leaf, 1, 64, change("per_leaf"), help_key="servers_per_leaf"
+        )
         integer(
             "Servers (0: as many as needed)", state.servers, 0, MOST_GPUS, change("servers"),
             help_key="servers",
@@ -165,7 +170,10 @@ class Controls:
         self._inside = _part()
         self._inside.set_visibility(state.per_server > 1)
         with self._inside:
-            quantity("Speed inside a server", state.scale_up, _INSIDE, "rate", change("scale_up"))
+            quantity(
+                "Speed inside a server", state.scale_up, _INSIDE, "rate", change("scale_up"),
+                help_key="scale_up_speed",
+            )  # fmt: skip
             switch("Same latency inside a server", not state.scale_up_latency, self._same_latency)
             self._apart = _part()
             self._apart.set_visibility(bool(state.scale_up_latency))
@@ -176,6 +184,7 @@ class Controls:
                     LATENCY_STOPS,
                     "time",
                     self._near,
+                    help_key="scale_up_latency",
                 )
 
     def _near(self, text: str) -> None:

@@ -200,11 +200,14 @@ class _CollectivesPage:
         with self._slow_box:
             if state.slow is Slow.NONE:
                 return
-            integer("Which GPU", state.slow_rank, 0, state.ranks - 1, self._set("slow_rank"))
+            integer(
+                "Which GPU", state.slow_rank, 0, state.ranks - 1, self._set("slow_rank"),
+                help_key="slow_rank",
+            )  # fmt: skip
             if state.slow is Slow.LINK:
                 integer(
                     "Link, per cent of its speed", state.slow_link, 5, 100, self._set("slow_link"),
-                    step=5,
+                    step=5, help_key="slow_link",
                 )  # fmt: skip
             else:
                 quantity(
