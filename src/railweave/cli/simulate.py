@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Annotated
+
 import typer
 
 from railweave.cli._options import (
@@ -19,7 +21,60 @@ from railweave.cli._options import (
 )
 from railweave.cli._output import print_json, print_table, print_text
 
+if TYPE_CHECKING:
+    from railweave.api import BuiltDesign
+    from railweave.design.models import RoutingScheme
+    from railweave.engine.choice import EngineChoice
+
 __all__ = ["register"]
+
+Interference = Annotated[
+    bool,
+    typer.Option(
+        "--interference",
+        help="What the jobs do to each other: each alone, and all together, as they are placed and "
+        "under packed, fragments and optimized.",
+    ),
+]
+
+
+def _tell_interference(
+    built: BuiltDesign,
+    choice: EngineChoice,
+    routing: RoutingScheme | None,
+    seed: int | None,
+    *,
+    json: bool,
+) -> None:
+    """Print how the jobs slow each other, by placement rule."""
+    from railweave.cli._progress import progress
+    from railweave.predict.interference import compare_placements
+    from railweave.report.interference import (
+        interference_json,
+        interference_table,
+        shared_link_table,
+    )
+
+    with progress(quiet=json) as report_step:
+        found = compare_placements(
+            built,
+            choice=choice,
+            routing=built.routing(routing, seed),
+            seed=seed,
+            progress=report_step,
+        )
+    if json:
+        print_json(interference_json(found))
+        return
+    print_table(interference_table(found))
+    for one in found:
+        table = shared_link_table(one)
+        if table.rows:
+            print_text("")
+            print_table(table)
+    print_text("")
+    for item in dict.fromkeys(item for one in found for item in one.assumptions):
+        print_text(f"{item.subject}: {item.statement}", style="dim")
 
 
 def register(app: typer.Typer) -> None:
@@ -34,6 +89,7 @@ def register(app: typer.Typer) -> None:
         tolerance: Tolerance = 0.0,
         fail: Fail = None,
         fault: Faults = None,
+        interference: Interference = False,
         json: Json = False,
     ) -> None:
         """Simulate the design's jobs, background and storage traffic.
@@ -42,6 +98,7 @@ def register(app: typer.Typer) -> None:
         """
         from railweave.api import load
         from railweave.cli._progress import progress
+        from railweave.engine.choice import EngineChoice
         from railweave.report.output import record_json
         from railweave.report.run_tables import (
             completion_table,
@@ -53,6 +110,16 @@ def register(app: typer.Typer) -> None:
 
         check_tolerance(engine, tolerance)
         built = load(design).build().fail(fail or ())
+        if interference:
+            choice = EngineChoice(
+                engine.value,
+                tolerance,
+                settings_with(built, engine, fault)
+                or (built.packet_settings() if engine is EngineName.PACKET else None),
+                built.design.seed if seed is None else seed,
+            )
+            _tell_interference(built, choice, routing, seed, json=json)
+            return
         with progress(quiet=json) as report_step:
             record = built.run(
                 engine=engine.value,
