@@ -1,42 +1,55 @@
-"""``railweave collective``: volume, steps and time of one collective, with or without a fabric."""
+"""``railweave collective``: volume, steps and time of one collective, with or without a fabric.
+
+Over a range of sizes on a design, or with an option that asks for it, the answer is what NCCL would
+choose and reach (:mod:`railweave.cli._collective_choice`).
+"""
 
 from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from railweave.cli._options import EngineName, Json
+from railweave.cli._collective_options import (
+    DEFAULT_BANDWIDTH,
+    DEFAULT_RANKS,
+    DEFAULT_SIZE,
+    Bandwidth,
+    Calibrate,
+    CalibrationFile,
+    DesignOption,
+    EngineOption,
+    Environment,
+    Explain,
+    ExportTuner,
+    Factor,
+    Latency,
+    Only,
+    Operation,
+    Out,
+    Placement,
+    Ranks,
+    RanksPerServer,
+    Save,
+    Schedule,
+    Sharp,
+    SizeText,
+    Validate,
+    read_only,
+    read_sizes,
+)
+from railweave.cli._options import EngineName, Fail, Json
 from railweave.cli._output import print_json, print_text
 from railweave.design.models import Algorithm, Collective, PlacementName
+from railweave.errors import InputError
 
 if TYPE_CHECKING:
     from railweave.engine.analytic import AnalyticResult
     from railweave.report.record import JobOutcome
 
 __all__ = ["register"]
-
-DEFAULT_BANDWIDTH = "400 Gb/s"
-DEFAULT_RANKS = 8
-
-Ranks = Annotated[
-    int | None,
-    typer.Option(
-        "--ranks", min=2, help=f"Ranks; default {DEFAULT_RANKS}, or all GPUs of the design."
-    ),
-]
-Bandwidth = Annotated[
-    str | None,
-    typer.Option(
-        "--bandwidth", help=f"Of one rank, one way; not with --design. Default {DEFAULT_BANDWIDTH}."
-    ),
-]
-Latency = Annotated[
-    str | None,
-    typer.Option("--latency", help="Of one message; not with --design. Default 0 s."),
-]
 
 
 def _tell_alone(result: AnalyticResult, bandwidth: str) -> None:
@@ -84,95 +97,278 @@ def _tell_outcome(outcome: JobOutcome, design: Path, engine: EngineName) -> None
         print_text(f"  {name:<19} {value}")
 
 
+def _alone(
+    operation: Collective,
+    sizes: list[int],
+    *,
+    ranks: int | None,
+    algorithm: Algorithm | None,
+    bandwidth: str | None,
+    latency: str | None,
+    ranks_per_server: int | None,
+    json: bool,
+) -> None:
+    """Print what the closed forms say, without a fabric."""
+    from railweave.engine.analytic import collective_time
+    from railweave.units import parse_bps, parse_seconds
+
+    results = [
+        collective_time(
+            operation,
+            algorithm,
+            DEFAULT_RANKS if ranks is None else ranks,
+            size,
+            parse_bps(bandwidth or DEFAULT_BANDWIDTH),
+            parse_seconds(latency or "0 s"),
+            ranks_per_server=ranks_per_server or 1,
+        )
+        for size in sizes
+    ]
+    documents = [_document(result, bandwidth or DEFAULT_BANDWIDTH) for result in results]
+    said = bandwidth or f"an assumed {DEFAULT_BANDWIDTH}"
+    if json:
+        print_json(documents[0] if len(documents) == 1 else documents)
+    elif len(results) == 1:
+        _tell_alone(results[0], said)
+    else:
+        _tell_sizes(results, said)
+
+
+def _tell_sizes(results: list[AnalyticResult], bandwidth: str) -> None:
+    """Print what the closed form says over sizes, in the layout of nccl-tests."""
+    from railweave.formats.nccl_tests import NcclTestRow, write_nccl_tests
+
+    first = results[0]
+    rows = [
+        NcclTestRow(
+            op=result.op.value,
+            ranks=result.ranks,
+            size_bytes=round(result.size_bytes),
+            time_s=result.time_s,
+            algbw_Bps=result.algbw_Bps,
+            busbw_Bps=result.busbw_Bps,
+            in_place=False,
+        )
+        for result in results
+    ]
+    title = (
+        f"closed form: {first.op.value} ({first.algorithm.value}), {first.ranks:,} ranks at "
+        f"{bandwidth}",
+    )
+    print_text(write_nccl_tests(rows, title=title).rstrip())
+
+
+def _on_fabric(
+    operation: Collective,
+    size_bytes: int,
+    design: Path,
+    *,
+    fail: list[str] | None,
+    ranks: int | None,
+    algorithm: Algorithm | None,
+    placement: PlacementName,
+    engine: EngineName,
+    json: bool,
+) -> None:
+    """Simulate one collective on a design's fabric."""
+    from railweave.api import load
+
+    outcome = (
+        load(design)
+        .build()
+        .fail(fail or ())
+        .collective(
+            operation,
+            size_bytes,
+            ranks=ranks,
+            algorithm=algorithm,
+            placement=placement,
+            engine=engine.value,
+        )
+    )
+    if json:
+        print_json(_fabric_document(operation, engine, outcome))
+    else:
+        _tell_outcome(outcome, design, engine)
+
+
+def _against_measured(
+    files: list[Path],
+    design: Path | None,
+    *,
+    validate: bool,
+    save: Path | None,
+    given: Path | None,
+    explain: bool,
+    json: bool,
+) -> None:
+    """Compare with published results, or calibrate with own ones."""
+    from railweave.cli._collective_calibrate import calibrate_design, validate_published
+
+    if not validate:
+        calibrate_design(files, design, given=given, save=save, explain=explain, json=json)
+        return
+    _refuse(
+        {"--calibrate": files or None, "--save": save, "--design": design},
+        "of no use with --validate, which compares with published results; leave it out",
+    )
+    validate_published(given, explain=explain, json=json)
+
+
+def _refuse(wrong: dict[str, Any], sentence: str) -> None:
+    """Refuse options that were given where they would do nothing.
+
+    Raises:
+        InputError: naming them.
+    """
+    given = [name for name, value in wrong.items() if value not in (None, False, [])]
+    if given:
+        raise InputError(f"{' and '.join(given)}: {sentence}")
+
+
 def register(app: typer.Typer) -> None:
     """Add the command to the app."""
 
     @app.command()
     def collective(  # noqa: PLR0917 - the options of a command
-        operation: Annotated[Collective, typer.Argument(metavar="OP", help="The operation.")],
-        size: Annotated[str, typer.Option("--size", help="Bytes, such as 1GiB.")] = "1 GiB",
+        operation: Operation = None,
+        size: SizeText = DEFAULT_SIZE,
+        factor: Factor = None,
         ranks: Ranks = None,
-        algorithm: Annotated[
-            Algorithm | None,
-            typer.Option("--algorithm", help="Default: ring; direct for all-to-all and send-recv."),
-        ] = None,
+        algorithm: Schedule = None,
         bandwidth: Bandwidth = None,
         latency: Latency = None,
-        ranks_per_server: Annotated[
-            int | None,
-            typer.Option(
-                "--ranks-per-server",
-                min=1,
-                help="For hierarchical and rail-aligned; not with --design. Default 1.",
-            ),
-        ] = None,
-        design: Annotated[
-            Path | None, typer.Option("--design", help="Run it on this design's fabric.")
-        ] = None,
-        placement: Annotated[
-            PlacementName | None,
-            typer.Option("--placement", help="Of the ranks; with --design. Default packed."),
-        ] = None,
-        engine: Annotated[
-            EngineName | None, typer.Option("--engine", help="With --design. Default flow.")
-        ] = None,
+        ranks_per_server: RanksPerServer = None,
+        design: DesignOption = None,
+        placement: Placement = None,
+        engine: EngineOption = None,
+        fail: Fail = None,
+        explain: Explain = False,
+        only: Only = None,
+        sharp: Sharp = False,
+        out: Out = None,
+        export_tuner: ExportTuner = None,
+        env: Environment = False,
+        calibration: CalibrationFile = None,
+        calibrate: Calibrate = None,
+        save: Save = None,
+        validate: Validate = False,
         json: Json = False,
     ) -> None:
         """Volume, steps and time of a collective.
 
+        Over a range of sizes on a design: what NCCL chooses and reaches there, as nccl-tests
+        prints it. --explain, --only, --sharp, --out, --export-tuner, --env and --calibration ask
+        for that at one size too.
+
         Example: railweave collective all-reduce --ranks 4 --size "256 MB" --bandwidth "100 Gb/s"
+
+        Example: railweave collective all-reduce --design FILE --size 1MiB..16GiB --explain
         """
-        from railweave.errors import InputError
-        from railweave.units import parse_bps, parse_bytes, parse_seconds
-
-        size_bytes = parse_bytes(size)
-        if size_bytes < 1:
-            raise InputError(f"--size {size}: nothing to send; give 1 B or more")
-        if design is None:
-            from railweave.engine.analytic import collective_time
-
-            if placement or engine:
-                raise InputError(
-                    "--placement and --engine speak of a fabric; name one with --design"
-                )
-            result = collective_time(
-                operation,
-                algorithm,
-                DEFAULT_RANKS if ranks is None else ranks,
-                size_bytes,
-                parse_bps(bandwidth or DEFAULT_BANDWIDTH),
-                parse_seconds(latency or "0 s"),
-                ranks_per_server=ranks_per_server or 1,
+        predicted = {
+            "--explain": explain,
+            "--only": only,
+            "--sharp": sharp,
+            "--out": out,
+            "--export-tuner": export_tuner,
+            "--env": env,
+        }
+        if validate or calibrate or save:
+            predicted.pop("--explain")
+            idle = {
+                "OP": operation,
+                "--size": None if size == DEFAULT_SIZE else size,
+                "--factor": factor,
+                "--ranks": ranks,
+                "--algorithm": algorithm,
+                "--bandwidth": bandwidth,
+                "--latency": latency,
+                "--ranks-per-server": ranks_per_server,
+                "--placement": placement,
+                "--engine": engine,
+                "--fail": fail,
+                **predicted,
+            }
+            _refuse(idle, "of no use with --calibrate, --save or --validate; leave it out")
+            _against_measured(
+                calibrate or [],
+                design,
+                validate=validate,
+                save=save,
+                given=calibration,
+                explain=explain,
+                json=json,
             )
-            if json:
-                print_json(_document(result, bandwidth or DEFAULT_BANDWIDTH))
-            else:
-                _tell_alone(result, bandwidth or f"an assumed {DEFAULT_BANDWIDTH}")
             return
-        if bandwidth or latency or ranks_per_server:
-            raise InputError(
-                "--bandwidth, --latency and --ranks-per-server come from the design; leave them "
-                "out with --design"
+        if operation is None:
+            names = ", ".join(op.value for op in Collective)
+            raise InputError(f"OP: which operation? allowed: {names}")
+        sizes = read_sizes(size, factor)
+        if design is None:
+            on_design = {"--placement": placement, "--engine": engine, "--fail": fail}
+            _refuse(
+                {**on_design, **predicted, "--calibration": calibration},
+                "only on a fabric; name one with --design",
             )
-        from railweave.api import load
-
-        how = engine or EngineName.FLOW
-        outcome = (
-            load(design)
-            .build()
-            .collective(
+            _alone(
                 operation,
-                size_bytes,
+                sizes,
                 ranks=ranks,
                 algorithm=algorithm,
-                placement=placement or PlacementName.PACKED,
-                engine=how.value,
+                bandwidth=bandwidth,
+                latency=latency,
+                ranks_per_server=ranks_per_server,
+                json=json,
             )
+            return
+        _refuse(
+            {
+                "--bandwidth": bandwidth,
+                "--latency": latency,
+                "--ranks-per-server": ranks_per_server,
+            },
+            "with --design these come from the design; leave them out",
         )
-        if json:
-            print_json(_fabric_document(operation, how, outcome))
-        else:
-            _tell_outcome(outcome, design, how)
+        where, how = placement or PlacementName.PACKED, engine or EngineName.FLOW
+        if len(sizes) == 1 and not any((*predicted.values(), calibration)):
+            _on_fabric(
+                operation,
+                sizes[0],
+                design,
+                fail=fail,
+                ranks=ranks,
+                algorithm=algorithm,
+                placement=where,
+                engine=how,
+                json=json,
+            )
+            return
+        _refuse(
+            {"--algorithm": algorithm},
+            "names a schedule to simulate at one size; to narrow NCCL's choice use --only",
+        )
+        from railweave.api import load
+        from railweave.cli._collective_calibrate import read_calibration
+        from railweave.cli._collective_choice import Asked, predict_collective
+
+        forced, protocol = read_only(only)
+        asked = Asked(
+            operation,
+            sizes,
+            ranks,
+            where,
+            how,
+            forced,
+            protocol,
+            sharp,
+            explain,
+            env,
+            out,
+            export_tuner,
+            json,
+        )
+        calibrated = read_calibration(calibration)
+        predict_collective(asked, load(design).build().fail(fail or ()), calibrated)
 
 
 def _fabric_document(op: Collective, engine: EngineName, outcome: JobOutcome) -> dict[str, object]:

@@ -14,9 +14,9 @@ from railweave.predict.collective import (
     collective_times_s,
     expected_busbw,
 )
-from railweave.predict.interference import Interference, compare_placements, interference
+from railweave.predict.interference import Interference, compare_placements
 from railweave.predict.memory import memory_use, nearest_fit
-from railweave.predict.network_part import measure_network, network_part
+from railweave.predict.network_part import MeasuredNetwork, measure_network
 from railweave.predict.plan import PlanSearch, nearest_plans, refine, search_plans
 from railweave.predict.scaling import ScalingCurve, scaling_curve
 from railweave.predict.step import (
@@ -42,6 +42,7 @@ __all__ = [
     "CommunicationCosts",
     "ExpectedBusbw",
     "Interference",
+    "MeasuredNetwork",
     "NcclAlgorithm",
     "NcclProtocol",
     "NetworkClass",
@@ -64,13 +65,11 @@ __all__ = [
     "estimate_step",
     "expected_busbw",
     "fit",
-    "interference",
     "leave_one_system_out",
     "measure_network",
     "memory_use",
     "nearest_fit",
     "nearest_plans",
-    "network_part",
     "plan_problems",
     "refine",
     "scaling_curve",

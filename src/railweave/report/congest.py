@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import html
 import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -18,10 +17,10 @@ from railweave.engine.congest_sweep import SweepPoint, read_sweep, threshold_tex
 from railweave.formats.files import staged
 from railweave.report._congest_figures import Outcome, case_text, draw_congest, draw_sweep
 from railweave.report.page_table import DASH, PageTable, known
+from railweave.report.plain_page import plain_page
 from railweave.units import format_bits_rate, format_bytes, format_seconds
 
 if TYPE_CHECKING:
-    import plotly.graph_objects as go
     import polars as pl
 
 __all__ = [
@@ -339,7 +338,7 @@ def write_congest(outcomes: Sequence[CongestOutcome], folder: Path) -> Path:
     numbers = sweep_frame([SweepPoint(o.case, o.metrics) for o in outcomes])
     tables = [result_table(outcomes), *(moment_table(outcome) for outcome in outcomes)]
     titles = [case_text(outcome.case) for outcome in outcomes]
-    page = _page("Congested switch", draw_congest(outcomes), titles, tables)
+    page = plain_page("Congested switch", [draw_congest(outcomes)], titles, tables)
     with staged(folder) as stage:
         stage.write("series.parquet", series.write_parquet)
         stage.write("numbers.csv", numbers.write_csv)
@@ -349,46 +348,10 @@ def write_congest(outcomes: Sequence[CongestOutcome], folder: Path) -> Path:
 def write_sweep(points: Sequence[SweepPoint], folder: Path) -> Path:
     """Write ``sweep.html``, ``sweep.parquet``, ``sweep.csv``; return the page's path."""
     frame = sweep_frame(points)
-    page = _page(
-        "ECN × PFC × profile", draw_sweep(points), read_sweep(points), [sweep_table(points)]
+    page = plain_page(
+        "ECN × PFC × profile", [draw_sweep(points)], read_sweep(points), [sweep_table(points)]
     )
     with staged(folder) as stage:
         stage.write("sweep.parquet", frame.write_parquet)
         stage.write("sweep.csv", frame.write_csv)
         return stage.write_text("sweep.html", page)
-
-
-_CSS: Final = (
-    "body{font:15px system-ui,sans-serif;max-width:1100px;margin:2rem auto;padding:0 1rem;"
-    "color:CanvasText;background:Canvas;color-scheme:light dark}"
-    "table{border-collapse:collapse;margin:.5rem 0 1.5rem}"
-    "td,th{padding:.15rem .8rem .15rem 0;text-align:left}"
-    "div.wide{overflow-x:auto}"
-)
-
-
-def _page(title: str, figure: go.Figure, said: Sequence[str], tables: Sequence[PageTable]) -> str:
-    """Return one self-contained page: what is shown, the figure, the tables."""
-    drawn = figure.to_html(
-        full_html=False, include_plotlyjs=True, div_id="figure", config={"displayModeBar": False}
-    )
-    listed = "".join(f"<li>{html.escape(line)}</li>" for line in said)
-    parts = [f"<h1>{html.escape(title)}</h1>", drawn, f"<ul>{listed}</ul>"]
-    for table in tables:
-        head = "".join(f"<th>{html.escape(name)}</th>" for name in table.header)
-        body = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
-            for row in table.rows
-        )
-        parts.append(
-            f'<h2>{html.escape(table.title)}</h2><div class="wide"><table><tr>{head}</tr>{body}'
-            "</table></div>"
-        )
-        parts += [f"<p>{html.escape(note)}</p>" for note in table.notes]
-    return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{html.escape(title)}</title><style>{_CSS}</style></head><body>"
-        + "\n".join(parts)
-        + "</body></html>\n"
-    )
