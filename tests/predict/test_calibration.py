@@ -245,6 +245,13 @@ def test_nothing_to_fit_to_is_refused():
 
 
 @pytest.mark.parametrize("write", [calibration_yaml, calibration_json])
+def test_a_calibration_without_a_spread_goes_round(write):
+    first = prior_calibration()
+    assert not first.spread
+    assert parse_calibration(write(first)).spread == first.spread
+
+
+@pytest.mark.parametrize("write", [calibration_yaml, calibration_json])
 def test_documents_go_round(write):
     carried = default_calibration()
     again = parse_calibration(write(carried))

@@ -1,4 +1,4 @@
-"""What a job will do on a fabric: collective choice and time, training step, plans, interference."""
+"""What a job will do on a fabric: collective choice and time, training steps, plans, neighbours."""
 
 from railweave.predict.calibration import calibrate_with, fit, leave_one_system_out, validate
 from railweave.predict.collective import (

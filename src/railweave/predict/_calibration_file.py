@@ -80,7 +80,7 @@ def calibration_yaml(calibration: Calibration) -> str:
     plain = _plain(calibration)
     lines = []
     for key, value in plain.items():
-        if not isinstance(value, dict):
+        if not value or not isinstance(value, dict):
             lines.append(f"{key}: {json.dumps(value, ensure_ascii=False)}")
             continue
         lines.append(f"{key}:")

@@ -32,7 +32,7 @@ _SERVES: Final[Mapping[NcclAlgorithm, tuple[Collective, ...]]] = MappingProxyTyp
 #: with these, switches or peers handle whole chunks: there is no flag in every line
 _SIMPLE_ONLY: Final = (_A.COLLNET_DIRECT, _A.COLLNET_CHAIN, _A.NVLS, _A.NVLS_TREE, _A.PAT)
 _NO_NVSWITCH: Final = "it needs NVSwitch that adds up and multicasts (Hopper or later)"
-_NO_SHARP: Final = "it needs SHARP on the network: InfiniBand, and a system with in_network"
+_NO_SHARP: Final = "it needs SHARP: InfiniBand, and to be asked for (--sharp, in_network)"
 
 
 def why_not(
