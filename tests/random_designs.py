@@ -212,10 +212,17 @@ def jobs() -> Strategy[list[dict[str, Any]]]:
                     tensor=st.sampled_from((1, 2, 4)),
                     pipeline=st.sampled_from((1, 2)),
                     expert=st.sampled_from((1, 2)),
+                    context=st.sampled_from((1, 2)),
                 ),
             }
         ),
-        maybe(micro_batches=st.integers(1, 3), ranks=st.sampled_from((4, 8))),
+        maybe(
+            micro_batches=st.integers(1, 3),
+            ranks=st.sampled_from((4, 8)),
+            sequence=st.sampled_from((1024, 4096)),
+            zero=st.integers(0, 3),
+            recompute=st.sampled_from(("none", "selective", "full")),
+        ),
     )
 
     def numbered(drawn: list[dict[str, Any]]) -> list[dict[str, Any]]:

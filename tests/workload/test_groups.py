@@ -29,10 +29,22 @@ def test_rank_order_is_tensor_then_data_then_pipeline():
     assert groups["expert-data"][0].tolist() == [0, 4]
 
 
-@given(st.integers(1, 4), st.integers(1, 4), st.integers(1, 4), st.integers(1, 4))
+def test_context_ranks_stand_between_tensor_and_data():
+    degrees = Degrees(tensor=2, data=2, pipeline=2, expert=2, context=3)
+    groups = parallel_groups(degrees)
+    assert degrees.ranks == 24
+    assert degrees.replicas == 6
+    assert groups["context"][0].tolist() == [0, 2, 4]
+    assert groups["data"][0].tolist() == [0, 2, 4, 6, 8, 10]  # context ranks hold the same weights
+    assert groups["expert"][0].tolist() == [0, 6]
+    assert groups["expert-data"][0].tolist() == [0, 2, 4]
+    assert groups["pipeline"][0].tolist() == [0, 12]
+
+
+@given(*[st.integers(1, 4)] * 5)
 @settings(max_examples=50, deadline=None)
-def test_every_rank_is_once_in_each_kind_of_group(t, blocks, p, e):
-    degrees = Degrees(t, blocks * e, p, e)
+def test_every_rank_is_once_in_each_kind_of_group(t, blocks, p, e, c):
+    degrees = Degrees(t, blocks * e, p, e, c)
     for table in parallel_groups(degrees).values():
         assert sorted(table.ravel().tolist()) == list(range(degrees.ranks))
 
@@ -40,6 +52,9 @@ def test_every_rank_is_once_in_each_kind_of_group(t, blocks, p, e):
 def test_degrees_are_resolved_or_refused():
     assert resolve_degrees(Parallelism(tensor=4, pipeline=2), 32) == Degrees(4, 4, 2, 1)
     assert resolve_degrees(None, 6).data == 6
+    assert resolve_degrees(Parallelism(tensor=4, context=2), 32) == Degrees(4, 4, 1, 1, 2)
+    with pytest.raises(InputError, match=r"tensor 4 × context 3 × data 2 × pipeline 1 = 24"):
+        resolve_degrees(Parallelism(tensor=4, context=3), 32)
     with pytest.raises(InputError, match=r"= 24 is not the 32 ranks"):
         resolve_degrees(Parallelism(tensor=4, pipeline=2, data=3), 32)
     with pytest.raises(InputError, match=r"does not divide the 4 data-parallel ranks"):
@@ -75,6 +90,17 @@ def test_pods_decide_between_spine_and_core():
     shares = byte_shares(fabric, gpu[[0, 0]], gpu[[1, 2]], [1.0, 2.0])
     assert (shares.spine_bytes, shares.core_bytes) == (1, 2)
     assert message_reach(fabric, gpu[[0, 0]], gpu[[1, 2]]).tolist() == [2, 3]
+
+
+def test_shares_of_context_chunks_and_sharding_add_up(shape):
+    fabric = clos(servers=4, gpus=4, spines=2)[0]
+    degrees = Degrees(tensor=2, data=2, pipeline=2, expert=1, context=2)
+    step = TrainingStep(shape, degrees, 2, 1, interleave=2, zero=3)
+    shares, volume = group_shares(fabric, place(fabric, 16), step), step_volume(step)
+    assert set(shares) == {"tensor", "context", "data", "pipeline"}
+    assert shares["context"].total_bytes == pytest.approx(8 * volume.context_bytes.sum())
+    assert shares["data"].total_bytes == pytest.approx(8 * volume.data_bytes.sum())
+    assert shares["pipeline"].total_bytes == pytest.approx(8 * 6 * volume.pipeline_bytes)
 
 
 def test_placement_decides_what_stays_in_a_server(shape):

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from dataflow import knowledge
 
+from railweave.design.models import Recompute
 from railweave.errors import InputError
 from railweave.workload import (
     Communicator,
@@ -11,6 +12,7 @@ from railweave.workload import (
     append_step,
     step_volume,
 )
+from railweave.workload.training import step_assumptions
 
 
 def traffic_of(step, gpus=4, *, forwards=False, **options):
@@ -89,6 +91,79 @@ def test_bytes_sent_are_those_of_the_volume(catalog, degrees, micro_batches):
     assert traffic.total_bytes == pytest.approx(expected, rel=1e-12)
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"zero": 1},
+        {"zero": 2},
+        {"zero": 3},
+        {"recompute": Recompute.FULL},
+        {"interleave": 4},
+        {"sequence": 1024, "zero": 3, "interleave": 2},
+    ],
+    ids=str,
+)
+def test_bytes_sent_with_context_sharding_and_chunks(catalog, options):
+    shape = catalog.model("mixtral-8x7b")
+    degrees = Degrees(tensor=2, data=2, pipeline=2, expert=2, context=2)
+    step = TrainingStep(shape, degrees, 4, 1, **options)
+    volume, traffic = step_volume(step), traffic_of(step)
+    per_stage = degrees.ranks // 2
+    hops = 2 * (2 * step.interleave - 1)
+    expected = per_stage * (
+        volume.tensor_bytes.sum()
+        + volume.context_bytes.sum()
+        + hops * volume.pipeline_bytes
+        + volume.expert_pair_bytes.sum()
+        + volume.data_bytes.sum()
+        + volume.expert_data_bytes.sum()
+    )
+    assert traffic.total_bytes == pytest.approx(expected, rel=1e-12)
+    assert all(known == set(range(16)) for known in knowledge(traffic, 16))
+
+
+def test_context_volume_by_hand(shape):
+    """Keys and values of the other ranks forward and backward, and their gradients."""
+    step = TrainingStep(shape, Degrees(2, 1, 1, 1, context=4), 3, 1)
+    local = 2 * 2 * (shape.sequence / 4) * shape.kv_heads * shape.width_per_head / 2
+    volume = step_volume(step)
+    assert volume.context_bytes.tolist() == [3 * 3 * local * shape.layers * 3]
+    half = step_volume(TrainingStep(shape, Degrees(2, 1, 1, 1), 3, 1)).tensor_bytes / 4
+    assert volume.tensor_bytes.tolist() == half.tolist()
+
+
+def test_zero_cuts_up_the_gradients(shape):
+    degrees = Degrees(tensor=1, data=4, pipeline=1, expert=1)
+    gradient = 2.0 * shape.parameters
+    for zero, turns in ((0, 2), (1, 2), (2, 5 + 1), (3, 15)):
+        step = TrainingStep(shape, degrees, 5, 1, zero=zero)
+        assert step_volume(step).data_bytes == pytest.approx(turns * 3 / 4 * gradient)
+        labels = traffic_of(step).labels
+        assert ("job/step#0/data weights" in labels) == (zero > 0)
+
+
+def test_full_recomputation_repeats_the_forward_pass(shape):
+    degrees = Degrees(2, 1, 1, 1, context=2)
+    some, full = (
+        step_volume(TrainingStep(shape, degrees, 1, 1, recompute=how))
+        for how in (Recompute.SELECTIVE, Recompute.FULL)
+    )
+    assert full.tensor_bytes == pytest.approx(1.5 * some.tensor_bytes)
+    assert full.context_bytes == pytest.approx(4 / 3 * some.context_bytes)
+    none = step_volume(TrainingStep(shape, degrees, 1, 1, recompute=Recompute.NONE))
+    assert none.tensor_bytes.tolist() == some.tensor_bytes.tolist()
+
+
+def test_chunks_go_round_the_stages(shape):
+    step = TrainingStep(shape, Degrees(1, 1, 2, 1), 2, 1, interleave=2)
+    traffic = traffic_of(step)
+    assert (traffic.src.tolist(), traffic.dst.tolist()) == (
+        [0, 1, 0, 1, 0, 1],
+        [1, 0, 1, 0, 1, 0],
+    )
+    assert traffic.pred_stream.tolist() == [0, 1, 2, 3, 4]
+
+
 def test_everything_of_a_step_depends_on_everything_before(shape):
     step = TrainingStep(shape, Degrees(2, 2, 3, 1), 2, 1)
     assert all(known == set(range(12)) for known in knowledge(traffic_of(step), 12))
@@ -130,6 +205,19 @@ def test_streams_stay_few_on_many_gpus(catalog):
 def test_compute_time_delays_the_gradients(shape):
     step = TrainingStep(shape, Degrees(1, 2, 1, 1), 1, 1, compute_s=0.5)
     assert traffic_of(step).task_delay_s.max() == 0.5
+
+
+def test_compute_time_without_data_ranks(shape):
+    step = TrainingStep(shape, Degrees(1, 1, 2, 1), 1, 1, compute_s=0.5)
+    traffic = traffic_of(step)
+    assert traffic.task_delay_s.tolist() == [0.0, 0.5]
+
+
+def test_arithmetic_is_said(shape):
+    step = TrainingStep(shape, Degrees(1, 2, 1, 1), 1, 1)
+    assert "not modelled" in step_assumptions(step)[0].statement
+    timed = TrainingStep(shape, Degrees(1, 2, 1, 1), 1, 1, compute_s=0.5)
+    assert "0.5 s of arithmetic" in step_assumptions(timed)[0].statement
 
 
 def test_degrees_must_fit_the_model(catalog, shape):

@@ -15,7 +15,7 @@ from railweave.errors import RailweaveError
 from railweave.fabric import PlaneId
 from railweave.fabric.routing import Routing, compile_routing
 from railweave.findings import Finding
-from railweave.workload.jobs import place_jobs, plan_job
+from railweave.workload.jobs import job_sends, place_jobs, plan_job
 
 __all__ = ["few_flows"]
 
@@ -91,7 +91,8 @@ def _streams(context: CheckContext) -> tuple[Streams, npt.NDArray[np.float64]]:
     parts = [np.zeros((0, 3), dtype=np.int32)]
     sizes = [np.zeros(0)]
     try:
-        placed, _ = place_jobs(design.jobs, fabric, design.seed)
+        sends = job_sends(fabric, design, context.catalog)
+        placed, _ = place_jobs(design.jobs, fabric, design.seed, sends)
         for job, nodes in zip(design.jobs, placed, strict=True):
             if job.collective is Collective.ALL_TO_ALL:
                 continue

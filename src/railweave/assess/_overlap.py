@@ -14,7 +14,7 @@ from railweave.assess.context import CheckContext
 from railweave.errors import RailweaveError
 from railweave.findings import Finding
 from railweave.units import format_seconds
-from railweave.workload.jobs import place_jobs, plan_job, with_stragglers
+from railweave.workload.jobs import job_sends, place_jobs, plan_job, with_stragglers
 
 if TYPE_CHECKING:
     from railweave.fabric.routing import RoutingSet
@@ -28,7 +28,8 @@ def gpus_of_one_job(context: CheckContext) -> Iterator[Finding]:
     """A GPU runs one job at a time: jobs that have some in common and overlap are pointed out."""
     jobs = context.design.jobs
     try:
-        placed, _ = place_jobs(jobs, context.fabric, context.design.seed)
+        sends = job_sends(context.fabric, context.design, context.catalog)
+        placed, _ = place_jobs(jobs, context.fabric, context.design.seed, sends)
     except RailweaveError:  # another check, or the simulation, says what does not fit
         return
     times = _Times(context, placed)
@@ -99,9 +100,11 @@ class _Times:
 
     def _timed(self, number: int) -> float:
         from railweave.engine.analytic import simulate_analytic
+        from railweave.predict.clock import step_clock
 
         context, design = self._context, self._context.design
         job, nodes = design.jobs[number], self._placed[number]
-        plan = plan_job(job, nodes, context.fabric, design, context.catalog)
+        clock = step_clock(context.built, design, context.catalog)
+        plan = plan_job(job, nodes, context.fabric, design, context.catalog, clock=clock)
         traffic = with_stragglers(plan.traffic, context.fabric, design.stragglers)
         return simulate_analytic(context.fabric, traffic, self._routes).makespan_s

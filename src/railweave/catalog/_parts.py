@@ -342,7 +342,8 @@ class ModelShape(Part):
 
     ``ffn`` is the inner width of a dense feed-forward block. With ``experts`` above 1, all layers
     but the first ``dense_layers`` have that many of ``expert_ffn`` width (``ffn`` when not given),
-    of which ``top_k`` are used for each token, and ``shared_experts`` always are.
+    of which ``top_k`` are used for each token, and ``shared_experts`` always are. ``kv_latent`` is
+    what latent attention caches of a token in a layer, in place of keys and values (elements).
     """
 
     layers: Positive
@@ -362,6 +363,7 @@ class ModelShape(Part):
     expert_ffn: Positive | None = None
     dense_layers: Count = 0
     attention_parameters: Annotated[int, Field(ge=1)] | None = None
+    kv_latent: Annotated[int, Field(ge=1)] | None = None
 
     @model_validator(mode="after")
     def _check_shape(self) -> ModelShape:

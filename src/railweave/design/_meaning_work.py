@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, TypeAlias
 
+from railweave.catalog import ModelShape
 from railweave.design._context import Context
 from railweave.design._facts import known_names
 from railweave.design.models import (
@@ -23,7 +24,17 @@ __all__ = ["WORK_CHECKS"]
 
 #: fields of a job that only mean something beside ``collective``, or beside ``model``
 COLLECTIVE_FIELDS: Final = ("size", "algorithm", "channels")
-MODEL_FIELDS: Final = ("parallelism", "micro_batches", "micro_batch")
+MODEL_FIELDS: Final = (
+    "parallelism",
+    "micro_batches",
+    "micro_batch",
+    "sequence",
+    "zero",
+    "interleave",
+    "recompute",
+    "sequence_parallel",
+    "precision",
+)
 
 
 def job_is_one_thing(context: Context) -> Iterator[Problem]:
@@ -84,13 +95,15 @@ def _parallelism(context: Context, job: Job, path: tuple[PathStep, ...]) -> Iter
     total, degrees = _ranks(context, job), job.parallelism
     if total is None or degrees is None:
         return
-    at, fixed = (*path, "parallelism"), degrees.tensor * degrees.pipeline
+    at, fixed = (*path, "parallelism"), degrees.tensor * degrees.context * degrees.pipeline
+    context_text = f" × context {degrees.context}" if degrees.context > 1 else ""
     if degrees.data is None:
         if total % fixed:
             near = max(1, total // fixed) * fixed
             yield context.problem(
                 at,
-                f"tensor {degrees.tensor} × pipeline {degrees.pipeline} = {fixed} does not divide"
+                f"tensor {degrees.tensor}{context_text} × pipeline {degrees.pipeline} = {fixed}"
+                " does not divide"
                 f" the {total} ranks",
                 allowed=f"a product that divides {total}, or other ranks",
                 nearest=f"ranks: {near}" if near <= (context.total_gpus() or 0) else "",
@@ -100,7 +113,8 @@ def _parallelism(context: Context, job: Job, path: tuple[PathStep, ...]) -> Iter
         right = str(total // fixed) if total % fixed == 0 else ""
         yield context.problem(
             (*at, "data"),
-            f"data {degrees.data} × tensor {degrees.tensor} × pipeline {degrees.pipeline}"
+            f"data {degrees.data} × tensor {degrees.tensor}{context_text}"
+            f" × pipeline {degrees.pipeline}"
             f" = {degrees.data * fixed}, but the job has {total} ranks",
             allowed=f"a product of {total}",
             nearest=right,
@@ -122,6 +136,7 @@ def _degrees_of_model(context: Context, job: Job, path: tuple[PathStep, ...]) ->
     if degrees is None or job.model not in known_names(context.catalog, "model"):
         return
     shape = context.catalog.model(job.model)
+    yield from _shares_of_model(context, job, path, shape)
     if degrees.pipeline > shape.layers:
         yield context.problem(
             (*path, "parallelism", "pipeline"),
@@ -137,6 +152,50 @@ def _degrees_of_model(context: Context, job: Job, path: tuple[PathStep, ...]) ->
             f" {shape.experts}",
             allowed=list_names(str(n) for n in right),
             nearest=str(max(n for n in right if n <= degrees.expert)),
+        )
+
+
+def _shares_of_model(
+    context: Context, job: Job, path: tuple[PathStep, ...], shape: ModelShape
+) -> Iterator[Problem]:
+    """Heads, tokens and layers can be shared out over the ranks and chunks."""
+    degrees = job.parallelism
+    assert degrees is not None
+    length = job.sequence or shape.sequence
+    for field, degree, what, total in (
+        ("tensor", degrees.tensor, "attention heads", shape.heads),
+        ("context", degrees.context, "tokens of a sequence", length),
+    ):
+        if total % degree:
+            right = [n for n in range(1, total + 1) if total % n == 0]
+            yield context.problem(
+                (*path, "parallelism", field),
+                f"{degree} does not divide the {total} {what} of {job.model}",
+                allowed=f"a divisor of {total}",
+                nearest=str(min(right, key=lambda n: max(n / degree, degree / n))),
+            )
+    stages, chunks = degrees.pipeline, job.interleave
+    if chunks == 1 or stages > shape.layers:
+        return
+    if stages == 1:
+        yield context.problem(
+            (*path, "interleave"), "one stage has nothing to interleave with", allowed="1"
+        )
+    elif stages * chunks > shape.layers + (2 if (shape.layers + 2) % (stages * chunks) == 0 else 0):
+        yield context.problem(
+            (*path, "interleave"),
+            f"{stages} stages × {chunks} chunks are more than the {shape.layers} layers of"
+            f" {job.model}",
+            allowed=f"at most {shape.layers // stages}",
+            nearest=str(shape.layers // stages),
+        )
+    elif job.micro_batches % stages:
+        yield context.problem(
+            (*path, "micro_batches"),
+            f"{job.micro_batches} micro-batches do not come in rounds of {stages} stages, as the"
+            " interleaved schedule needs",
+            allowed=f"a multiple of {stages}, or interleave 1",
+            nearest=str(max(round(job.micro_batches / stages), 1) * stages),
         )
 
 

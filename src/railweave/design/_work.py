@@ -81,6 +81,23 @@ class PlacementName(StrEnum):
     SPREAD = "spread"
     RAIL_ALIGNED = "rail-aligned"
     RANDOM = "random"
+    FRAGMENTS = "fragments"
+    OPTIMIZED = "optimized"
+
+
+class Recompute(StrEnum):
+    """What the backward pass computes anew instead of keeping it."""
+
+    NONE = "none"
+    SELECTIVE = "selective"
+    FULL = "full"
+
+
+class Precision(StrEnum):
+    """Arithmetic of the layers' matrix products; everything else stays BF16 and FP32."""
+
+    BF16 = "bf16"
+    FP8 = "fp8"
 
 
 class Parallelism(SpecModel):
@@ -90,6 +107,7 @@ class Parallelism(SpecModel):
     tensor: Positive = Field(1, description="Ranks that share each layer.")
     pipeline: Positive = Field(1, description="Stages the layers are cut into.")
     expert: Positive = Field(1, description="Taken out of the data-parallel ranks.")
+    context: Positive = Field(1, description="Ranks that share each sequence.")
 
 
 class Job(SpecModel):
@@ -109,6 +127,25 @@ class Job(SpecModel):
     parallelism: Parallelism | None = Field(None, description="Degrees (with model).")
     micro_batches: Some = Field(1, description="Micro-batches a step (with model).")
     micro_batch: Some = Field(1, description="Sequences in a micro-batch (with model).")
+    sequence: Positive | None = Field(
+        None, description="Tokens of a sequence; default: the model's (with model)."
+    )
+    zero: Annotated[int, Field(ge=0, le=3, strict=True)] = Field(
+        0,
+        description="ZeRO stage: shards optimiser states (1), gradients (2), weights (3)"
+        " (with model).",
+    )
+    interleave: Few = Field(1, description="Chunks of layers on each pipeline rank (with model).")
+    sequence_parallel: bool = Field(
+        True, description="Norms and dropout split over the tensor ranks (with model)."
+    )
+    precision: Precision = Field(
+        Precision.BF16, description="Arithmetic of the layers' matrix products (with model)."
+    )
+    recompute: Recompute = Field(
+        Recompute.SELECTIVE,
+        description="What the backward pass computes, and sends, anew (with model).",
+    )
     ranks: Annotated[
         Literal["all"] | Positive,
         choose(
@@ -120,7 +157,8 @@ class Job(SpecModel):
     placement: Annotated[
         PlacementName | tuple[NonNegative, ...],
         choose(
-            "packed, spread, rail-aligned, random, or the list of the ranks' GPU numbers",
+            "packed, spread, rail-aligned, random, fragments, optimized, or the list of the ranks' "
+            "GPU numbers",
             (is_text, PlacementName),
             (is_list, tuple[NonNegative, ...]),
             (lambda value: isinstance(value, PlacementName), PlacementName),

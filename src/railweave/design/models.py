@@ -63,6 +63,8 @@ from railweave.design._work import (
     Job,
     Parallelism,
     PlacementName,
+    Precision,
+    Recompute,
     StorageTraffic,
     Straggler,
 )
@@ -92,6 +94,8 @@ __all__ = [
     "Plane",
     "PlaneName",
     "Planes",
+    "Precision",
+    "Recompute",
     "RoutingScheme",
     "RoutingSpec",
     "ServerGroup",

@@ -1,8 +1,8 @@
 """Parallel groups of a training job, and how far their bytes travel.
 
-Ranks are numbered with the tensor-parallel index fastest, then the data-parallel one, then the
-pipeline stage: ``rank = t + T·(d + D·p)``. Experts are taken out of the data-parallel ranks, their
-index fastest: ``d = e + E·b``. (Megatron-LM's default order.)
+Ranks are numbered with the tensor-parallel index fastest, then the context-parallel one, then the
+data-parallel one, then the pipeline stage: ``rank = t + T·(c + C·(d + D·p))``. Experts are taken
+out of the data-parallel ranks, their index fastest: ``d = e + E·b``. (Megatron-LM's default order.)
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from railweave.design.models import Parallelism
 from railweave.errors import InputError
 from railweave.fabric import Fabric, PlaneId
 from railweave.workload._communicator import gpu_nic, gpu_rail, scale_up_hub
-from railweave.workload.placement import nic_leaves
+from railweave.workload._placement_groups import nic_leaves
 
 __all__ = [
     "ByteShares",
@@ -35,22 +35,28 @@ I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
 Bool = npt.NDArray[np.bool_]
 
-GroupKind = Literal["tensor", "data", "pipeline", "expert", "expert-data"]
+GroupKind = Literal["tensor", "context", "data", "pipeline", "expert", "expert-data"]
 
 
 @dataclass(frozen=True, slots=True)
 class Degrees:
-    """Resolved degrees; tensor × data × pipeline ranks, expert a divisor of data."""
+    """Resolved degrees; tensor × context × data × pipeline ranks, expert a divisor of data."""
 
     tensor: int
     data: int
     pipeline: int
     expert: int
+    context: int = 1
 
     @property
     def ranks(self) -> int:
         """Ranks of the job."""
-        return self.tensor * self.data * self.pipeline
+        return self.tensor * self.context * self.data * self.pipeline
+
+    @property
+    def replicas(self) -> int:
+        """Ranks that hold the same dense weights and reduce their gradients: data × context."""
+        return self.data * self.context
 
 
 def resolve_degrees(spec: Parallelism | None, ranks: int, name: str = "") -> Degrees:
@@ -61,11 +67,13 @@ def resolve_degrees(spec: Parallelism | None, ranks: int, name: str = "") -> Deg
     """
     spec = spec or Parallelism()
     where = f"job {name}: parallelism" if name else "parallelism"
-    model_ranks = spec.tensor * spec.pipeline
+    model_ranks = spec.tensor * spec.pipeline * spec.context
     data = spec.data or ranks // model_ranks
     if data < 1 or model_ranks * data != ranks:
+        context = f"context {spec.context} × " if spec.context > 1 else ""
         raise InputError(
-            f"{where}: tensor {spec.tensor} × data {max(data, 1)} × pipeline {spec.pipeline} = "
+            f"{where}: tensor {spec.tensor} × {context}data {max(data, 1)} × pipeline "
+            f"{spec.pipeline} = "
             f"{model_ranks * max(data, 1)} is not the {ranks} ranks; allowed: degrees whose "
             f"product is {ranks}; or set ranks to {model_ranks * max(data, 1)}"
         )
@@ -74,22 +82,26 @@ def resolve_degrees(spec: Parallelism | None, ranks: int, name: str = "") -> Deg
             f"{where}.expert: {spec.expert} does not divide the {data} data-parallel ranks; "
             f"allowed: a divisor of {data}"
         )
-    return Degrees(spec.tensor, data, spec.pipeline, spec.expert)
+    return Degrees(spec.tensor, data, spec.pipeline, spec.expert, spec.context)
 
 
 def parallel_groups(degrees: Degrees) -> dict[GroupKind, I64]:
     """Return for each kind a table of ranks, one row a group, (groups, members).
 
-    ``expert-data`` are the ranks that hold the same experts and reduce their gradients.
+    ``data`` are the ranks that reduce the gradients of the same dense weights: the context ranks
+    are among them. ``expert-data`` are those that hold the same experts.
     """
-    t, d, p, e = degrees.tensor, degrees.data, degrees.pipeline, degrees.expert
-    cube = np.arange(degrees.ranks, dtype=np.int64).reshape(p, d // e, e, t)  # stage, block, expert
+    t, c, d = degrees.tensor, degrees.context, degrees.data
+    p, e = degrees.pipeline, degrees.expert
+    # stage, block, expert, context, tensor
+    cube = np.arange(degrees.ranks, dtype=np.int64).reshape(p, d // e, e, c, t)
     return {
         "tensor": cube.reshape(-1, t),
-        "data": cube.reshape(p, d, t).transpose(0, 2, 1).reshape(-1, d),
+        "context": cube.reshape(-1, c, t).transpose(0, 2, 1).reshape(-1, c),
+        "data": cube.reshape(p, d * c, t).transpose(0, 2, 1).reshape(-1, d * c),
         "pipeline": cube.reshape(p, -1).T.copy(),
-        "expert": cube.transpose(0, 1, 3, 2).reshape(-1, e),
-        "expert-data": cube.transpose(0, 2, 3, 1).reshape(-1, d // e),
+        "expert": cube.transpose(0, 1, 3, 4, 2).reshape(-1, e),
+        "expert-data": cube.transpose(0, 2, 4, 1, 3).reshape(-1, d // e * c),
     }
 
 

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from functools import partial
+from typing import Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from railweave.catalog import Catalog
-from railweave.design.models import Algorithm, Collective, Design, Job, PlaneName, Straggler
+from railweave.design.models import (
+    Algorithm,
+    Collective,
+    Design,
+    Job,
+    PlacementName,
+    PlaneName,
+    Straggler,
+)
 from railweave.errors import InputError
 from railweave.fabric import Fabric, PlaneId
 from railweave.provenance import Assumption
@@ -24,18 +33,20 @@ from railweave.workload.groups import (
     Degrees,
     GroupKind,
     byte_shares,
-    parallel_groups,
     resolve_degrees,
 )
-from railweave.workload.placement import place
+from railweave.workload.placement import optimized_placement, place
+from railweave.workload.step_messages import step_messages
 from railweave.workload.storage import STORAGE_ASSUMPTIONS, storage_traffic
-from railweave.workload.training import STEP_ASSUMPTIONS, TrainingStep, append_step, step_volume
+from railweave.workload.training import TrainingStep, append_step, step_assumptions
 
 __all__ = [
     "JobPlan",
+    "StepClock",
     "Workload",
     "design_workload",
     "group_shares",
+    "job_sends",
     "job_traffic",
     "network_plane",
     "place_jobs",
@@ -44,7 +55,10 @@ __all__ = [
 ]
 
 I32 = npt.NDArray[np.int32]
-F64 = npt.NDArray[np.float64]
+
+
+#: what the arithmetic of a training step on GPU nodes takes, 0 where it cannot be known
+StepClock: TypeAlias = Callable[[TrainingStep, I32], float]
 
 
 class HasFabric(Protocol):
@@ -105,12 +119,16 @@ def network_plane(design: Design, plane: PlaneName) -> PlaneId:
 
 
 def place_jobs(
-    jobs: Sequence[Job], fabric: Fabric, seed: int
+    jobs: Sequence[Job],
+    fabric: Fabric,
+    seed: int,
+    sends: Callable[[Job, I32], Traffic] | None = None,
 ) -> tuple[list[I32], tuple[Assumption, ...]]:
-    """Return the GPU nodes of every job, and what to say about GPUs that two jobs use.
+    """Return the GPU nodes of every job, and what to say about shared GPUs and what is optimized.
 
     A job with a number of ranks takes GPUs that no job before it has, as long as there are enough;
-    ``ranks: all`` and lists take what they say. Jobs on the same GPU share its links.
+    ``ranks: all`` and lists take what they say. Jobs on the same GPU share its links. ``sends``
+    (see :func:`job_sends`) returns what a job sends on given nodes; ``optimized`` needs it.
     """
     taken = np.zeros(fabric.n_nodes, dtype=bool)
     placed: list[I32] = []
@@ -121,14 +139,15 @@ def place_jobs(
         listed = isinstance(job.placement, tuple)
         ranks = int(job.ranks) if job.ranks != "all" else None
         enough = counted and int(job.ranks) <= len(fabric.gpus) - len(free)
-        nodes = place(
-            fabric,
-            ranks,
-            job.placement,
-            seed=seed,
-            name=job.name,
-            taken=free if enough and not listed else (),
-        )
+        used = free if enough and not listed else ()
+        if job.placement is PlacementName.OPTIMIZED and sends is not None:
+            found = optimized_placement(
+                fabric, ranks, partial(sends, job), name=job.name, taken=used
+            )
+            nodes = found.nodes
+            notes.append(Assumption(f"job {job.name}, placement", found.describe()))
+        else:
+            nodes = place(fabric, ranks, job.placement, seed=seed, name=job.name, taken=used)
         shared = int(taken[nodes].sum())
         if shared:
             notes.append(
@@ -164,54 +183,29 @@ def group_shares(
 ) -> dict[GroupKind, ByteShares]:
     """Return how far the bytes of one training step travel, by kind of parallel group.
 
-    Tensor and gradient traffic goes round rings in rank order, pipeline traffic to both
-    neighbour stages, expert traffic to every other member.
+    The bytes are those of :func:`railweave.workload.step_messages.step_messages`.
     """
-    degrees, volume = step.degrees, step_volume(step)
-    groups = parallel_groups(degrees)
-    per_stage = degrees.tensor * degrees.data
-    out: dict[GroupKind, ByteShares] = {}
-
-    def put(
-        kind: GroupKind, src: npt.NDArray[np.int64], dst: npt.NDArray[np.int64], size: F64
-    ) -> None:
-        ends = nodes[src.ravel()], nodes[dst.ravel()]
-        sizes = np.broadcast_to(size, src.shape).ravel()
-        out[kind] = byte_shares(fabric, *ends, sizes, rail_aware=rail_aware)
-
-    for kind, ring_bytes in (
-        ("tensor", volume.tensor_bytes),
-        ("data", _ring_bytes(volume.dense_gradient_bytes, degrees.data)),
-        (
-            "expert-data",
-            _ring_bytes(volume.expert_gradient_bytes, degrees.data // degrees.expert),
-        ),
-    ):
-        table = groups[kind]  # type: ignore[index]
-        if table.shape[1] > 1 and float(np.sum(ring_bytes)) > 0:
-            size = ring_bytes[table // per_stage]
-            put(kind, table, np.roll(table, -1, axis=1), size)  # type: ignore[arg-type]
-    table = groups["pipeline"]
-    if degrees.pipeline > 1:
-        src = np.concatenate((table[:, :-1], table[:, 1:]))
-        dst = np.concatenate((table[:, 1:], table[:, :-1]))
-        put("pipeline", src, dst, np.array(volume.pipeline_bytes))
-    table = groups["expert"]
-    if degrees.expert > 1 and float(volume.expert_pair_bytes.sum()) > 0:
-        src = np.repeat(table, degrees.expert - 1, axis=1)
-        turn = np.arange(degrees.expert)[:, None] + np.arange(1, degrees.expert)[None, :]
-        dst = table[:, (turn % degrees.expert).ravel()]
-        put("expert", src, dst, volume.expert_pair_bytes[src // per_stage])
-    return out
+    return {
+        kind: byte_shares(
+            fabric,
+            nodes[sent.src],
+            nodes[sent.dst],
+            sent.size_bytes,
+            rail_aware=rail_aware,
+        )
+        for kind, sent in step_messages(step).items()
+    }
 
 
-def _ring_bytes(size: F64, members: int) -> F64:
-    """Return what a rank of an all-reduce ring sends."""
-    sent: F64 = 2.0 * (members - 1) / members * size
-    return sent
-
-
-def plan_job(job: Job, nodes: I32, fabric: Fabric, design: Design, catalog: Catalog) -> JobPlan:
+def plan_job(
+    job: Job,
+    nodes: I32,
+    fabric: Fabric,
+    design: Design,
+    catalog: Catalog,
+    *,
+    clock: StepClock | None = None,
+) -> JobPlan:
     """Return a job's plan on given GPU nodes, without stragglers; its tasks start at ``job.start``.
 
     A collective job runs ``iterations`` times, a model job as many training steps, each starting
@@ -220,9 +214,10 @@ def plan_job(job: Job, nodes: I32, fabric: Fabric, design: Design, catalog: Cata
     Raises:
         InputError: an algorithm, degree or model that does not fit; names the job.
     """
-    plan = _plan_collective if job.model is None else _plan_training
     try:
-        return plan(job, nodes, fabric, design, catalog)
+        if job.model is None:
+            return _plan_collective(job, nodes, fabric, design, catalog)
+        return _plan_training(job, nodes, fabric, design, catalog, clock)
     except InputError as error:
         where = f"job {job.name}: "
         text = str(error)
@@ -277,11 +272,29 @@ def _started(traffic: Traffic, start_s: float) -> Traffic:
     return replace(traffic, task_start_s=traffic.task_start_s + start_s) if start_s else traffic
 
 
-def _plan_training(
-    job: Job, nodes: I32, fabric: Fabric, design: Design, catalog: Catalog
+def _plan_training(  # noqa: PLR0917 - as plan_job
+    job: Job,
+    nodes: I32,
+    fabric: Fabric,
+    design: Design,
+    catalog: Catalog,
+    clock: StepClock | None = None,
 ) -> JobPlan:
     degrees = resolve_degrees(job.parallelism, len(nodes), job.name)
-    step = TrainingStep(catalog.model(str(job.model)), degrees, job.micro_batches, job.micro_batch)
+    step = TrainingStep(
+        catalog.model(str(job.model)),
+        degrees,
+        job.micro_batches,
+        job.micro_batch,
+        sequence=job.sequence,
+        zero=job.zero,
+        interleave=job.interleave,
+        recompute=job.recompute,
+        sequence_parallel=job.sequence_parallel,
+        precision=job.precision,
+    )
+    if clock is not None:
+        step = replace(step, compute_s=clock(step, nodes))
     comm = Communicator.from_fabric(fabric, nodes, channels=1)
     builder = TrafficBuilder()
     after: list[int] = []
@@ -300,10 +313,20 @@ def _plan_training(
         job,
         nodes,
         _started(builder.build(), job.start),
-        STEP_ASSUMPTIONS,
+        step_assumptions(step),
         degrees=degrees,
         shares=group_shares(fabric, nodes, step),
     )
+
+
+def job_sends(fabric: Fabric, design: Design, catalog: Catalog) -> Callable[[Job, I32], Traffic]:
+    """Return what :func:`place_jobs` asks for: what an iteration of a job sends on given nodes."""
+
+    def sends(job: Job, nodes: I32) -> Traffic:
+        once = job.model_copy(update={"iterations": 1})
+        return plan_job(once, nodes, fabric, design, catalog).traffic
+
+    return sends
 
 
 def job_traffic(job: Job, built: HasFabric, design: Design, catalog: Catalog) -> Traffic:
@@ -312,21 +335,27 @@ def job_traffic(job: Job, built: HasFabric, design: Design, catalog: Catalog) ->
     Raises:
         InputError: a placement, algorithm, degree or model that does not fit.
     """
-    nodes, _ = place_jobs((job,), built.fabric, design.seed)
+    sends = job_sends(built.fabric, design, catalog)
+    nodes, _ = place_jobs((job,), built.fabric, design.seed, sends)
     plan = plan_job(job, nodes[0], built.fabric, design, catalog)
     return with_stragglers(plan.traffic, built.fabric, design.stragglers)
 
 
-def design_workload(built: HasFabric, design: Design, catalog: Catalog) -> Workload:
+def design_workload(
+    built: HasFabric, design: Design, catalog: Catalog, *, clock: StepClock | None = None
+) -> Workload:
     """Return everything that a design sends: jobs, background and storage traffic, stragglers.
+
+    ``clock`` gives the arithmetic of training steps its time; without, they only communicate.
 
     Raises:
         InputError: as the parts do.
     """
     fabric = built.fabric
-    placed, notes = place_jobs(design.jobs, fabric, design.seed)
+    sends = job_sends(fabric, design, catalog)
+    placed, notes = place_jobs(design.jobs, fabric, design.seed, sends)
     plans = tuple(
-        plan_job(job, nodes, fabric, design, catalog)
+        plan_job(job, nodes, fabric, design, catalog, clock=clock)
         for job, nodes in zip(design.jobs, placed, strict=True)
     )
     plans = tuple(
