@@ -92,6 +92,13 @@ def test_mixture_touches_more_experts_with_more_tokens():
     assert many.weights_s == pytest.approx(2 * (dense - look_up + routed) / bandwidth, rel=1e-6)
     touched = 1 - (1 - 2 / 8) ** 4
     assert few.weights_s == pytest.approx(2 * (dense - look_up + routed * touched) / bandwidth)
+    # with one sequence in the whole instance only its two experts are touched
+    lone = clock.decode(1, 0, 1)
+    assert lone.weights_s == pytest.approx(2 * (dense - look_up + routed * 2 / 8) / bandwidth)
+    rate = H100.bf16_flops * gemm_efficiency(H100, Precision.BF16)
+    assert few.arithmetic_s == pytest.approx(
+        2 * (dense - look_up + 4 * routed * 2 / 8) / rate, rel=1e-9
+    )
 
 
 def test_latent_cache_is_read_whole_by_every_rank():
@@ -111,6 +118,14 @@ def test_prefill_grows_faster_than_its_tokens():
     assert short > 2 * weights * 4000 / 2 / rate
 
 
+def test_prefill_of_few_replicas_still_reads_the_experts_weights():
+    clock = PassClock(InferencePlan(MIXTRAL, 1, 8), H100, Exchanges())
+    full, half, one = (clock.prefill(2000, share).compute_s for share in (1.0, 0.5, 1 / 8))
+    assert full - half == pytest.approx((half - one) * 0.5 / 0.375)  # linear in the tokens
+    read = 2 * weights_of(clock.plan)[1] / (H100.hbm_bandwidth_Bps * 0.85)
+    assert clock.prefill(2000, 0.0).compute_s > read
+
+
 # ---------------------------------------------------------------- queues
 
 
@@ -120,10 +135,10 @@ class Fixed:
     def __init__(self, expert=1):
         self.plan = InferencePlan(MIXTRAL, 1, expert)
 
-    def prefill(self, tokens):
+    def prefill(self, tokens, share=1.0):
         return _took(tokens / 1000)
 
-    def decode(self, sequences, context):
+    def decode(self, sequences, context, total=None):
         return _took(1.0)
 
 
@@ -173,6 +188,31 @@ def test_answers_of_one_token_need_no_decoding():
     )
     assert run.finish_s.tolist() == [0.7]
     assert run.activity[0].passes == 0
+
+
+@given(st.integers(0, 1000), st.sampled_from([1, 2, 4]), st.integers(1, 3))
+@settings(max_examples=20, deadline=None)
+def test_passes_hold_every_token(seed, width, instances):
+    chance = np.random.default_rng(seed)
+    drawn = requests(
+        np.sort(chance.uniform(0, 5, 30)), chance.integers(1, 3000, 30), chance.integers(1, 9, 30)
+    )
+    clock = Fixed(expert=width)
+    run = prefill_queue(drawn, clock, instances)
+    worked = sum(did.passes * did.tokens * clock.plan.replicas for did in run.activity)
+    assert worked == pytest.approx(drawn.prompt_tokens.sum())
+    slot = np.arange(30) % (instances * width)
+    after = decode_queue(
+        drawn,
+        run.done_s,
+        clock,
+        instance=slot % instances,
+        replica=slot // instances,
+        instances=instances,
+        batch=2 * width,
+    )
+    answered = sum(did.passes * did.tokens * width for did in after.activity)
+    assert answered == pytest.approx((drawn.output_tokens - 1).sum())
 
 
 @given(st.integers(0, 1000), st.integers(1, 40), st.integers(1, 3), st.integers(1, 8))
