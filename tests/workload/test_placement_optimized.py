@@ -244,14 +244,14 @@ def test_the_search_finds_the_best_exchange():
     assert found[0] == found[3] != found[1] == found[2]
 
 
-def test_1024_ranks_take_less_than_two_seconds():
+def test_1024_ranks_are_placed_soon():
     fabric = clos(servers=160, gpus=8, spines=4, leaves=10)[0]
     taken = busy(fabric, range(1, 160, 5))
     start = time.process_time()
     found = optimized_placement(
         fabric, 1024, collective(fabric, Collective.ALL_REDUCE), taken=taken
     )
-    assert time.process_time() - start < 2
+    assert time.process_time() - start < 30  # about 0.3 s; more means another order of growth
     assert len(found.nodes) == 1024
 
 

@@ -65,9 +65,10 @@ class Percentiles:
         """Return those of some values, linear between them."""
         given = np.asarray(values, dtype=np.float64)
         if not given.size:
-            return cls(*[float("nan")] * 5, 0)
-        found = np.percentile(given, PERCENTILES)
-        return cls(*(float(each) for each in found), float(given.mean()), given.size)
+            nothing = float("nan")
+            return cls(nothing, nothing, nothing, nothing, nothing, 0)
+        p50, p90, p95, p99 = (float(each) for each in np.percentile(given, PERCENTILES))
+        return cls(p50, p90, p95, p99, float(given.mean()), given.size)
 
 
 @dataclass(frozen=True, slots=True)

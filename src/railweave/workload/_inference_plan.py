@@ -151,7 +151,8 @@ def expert_shares(expert: int, skew: float = 1.0) -> F64:
         return np.ones(1)
     shares = np.full(expert, (1 - skew / expert) / (expert - 1))
     shares[0] = skew / expert
-    return np.maximum(shares, 0.0)
+    never_less: F64 = np.maximum(shares, 0.0)
+    return never_less
 
 
 @dataclass(frozen=True, eq=False)
