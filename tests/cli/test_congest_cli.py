@@ -30,8 +30,8 @@ from railweave.engine import congest as engine
         ("--size 1MB --duration 1ms", "--size and --duration"),
         ("--senders 0", "senders: 0 cannot be; allowed: 1 to 1,024"),
         ("--sender-speed 120", "'120' is not a number with a unit"),
-        ("--buffer 1kB", "the buffer: 1,000 cannot be; allowed: 100 kB to 4 GB"),
-        ("--mtu 100", "the MTU: 100 cannot be"),
+        ("--buffer 1kB", "the buffer: 1 kB cannot be; allowed: 100 kB to 4 GB"),
+        ("--mtu 100", "the MTU: 100 B cannot be"),
     ],
 )
 def test_refused(cli, line, said):

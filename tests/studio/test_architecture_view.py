@@ -357,6 +357,13 @@ def test_odd_addresses_get_the_default_and_a_sentence() -> None:
     assert state == State(part="x")
     assert len(said) == 3
     assert "no component 'x'" in inspect(LLAMA, "backend", "x", NOTHING).part.sentences[0]
+    asked = State(part="storage-serve", picture="fabric", open=("pod-77",))
+    part, groups = picture(LLAMA, asked, tall=False).unknown
+    assert "'storage-serve' is no component here" in part
+    assert "did you mean 'storage-server'?" in part
+    assert "no group 'pod-77' in this drawing; allowed: hosts, pod-1, tier-2" in groups
+    known = State(part="storage-server", picture="fabric", open=("pod-1",))
+    assert picture(LLAMA, known, tall=False).unknown == ()
 
 
 def test_services_and_hosts_of_one_name_are_kept_apart_by_network() -> None:
@@ -371,9 +378,14 @@ def test_services_and_hosts_of_one_name_are_kept_apart_by_network() -> None:
     assert system.stations["server-alpha"].count == 40
 
 
-def test_python_and_command_are_shown(tmp_path: Path) -> None:
-    how = inspect(LLAMA, "backend", "", "request").reproduce
-    assert "railweave build design.yaml --json" in how.command
-    (tmp_path / "design.yaml").write_text(LLAMA, encoding="utf-8")
-    code = how.python.replace('"design.yaml"', repr(str(tmp_path / "design.yaml")))
-    exec(compile(code, "shown", "exec"), {})
+def test_python_and_command_name_the_loaded_design(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    how = inspect(LLAMA, "backend", "", "request", "my llama.yaml").reproduce
+    assert how.command.splitlines() == [
+        "railweave build 'my llama.yaml' --json",
+        "railweave check 'my llama.yaml'",
+    ]
+    (tmp_path / "my llama.yaml").write_text(LLAMA, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    exec(compile(how.python, "shown", "exec"), {})

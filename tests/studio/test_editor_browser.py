@@ -210,3 +210,21 @@ def test_a_text_with_errors_is_kept_and_files_are_refused(page: Page, studio: st
     # A report of nobody's run.
     answer = page.request.get(f"{studio}/design/report/{'0' * 64}")
     assert answer.status == 404
+
+
+def test_a_run_outlives_a_reload_of_its_page(page: Page, studio: str) -> None:
+    page.goto(f"{studio}/design")
+    page.get_by_text("is loaded").wait_for(timeout=60_000)
+    page.get_by_label("Taken out first").fill("spine-1")
+    page.get_by_role("button", name="Run", exact=True).click()
+    page.locator(".rw-job:not(.hidden)").wait_for(timeout=60_000)
+    page.reload()
+    # It goes on, or has ended meanwhile: its result is shown and kept either way.
+    page.locator(".rw-result .rw-value").first.wait_for(timeout=120_000)
+    assert page.get_by_label("Taken out first").input_value() == "spine-1"
+    page.locator(".rw-runs tbody tr").wait_for()
+    assert "without spine-1" in page.locator(".rw-runs tbody").inner_text()
+    # And once more when nothing runs.
+    page.reload()
+    page.locator(".rw-result .rw-value").first.wait_for(timeout=60_000)
+    assert page.locator(".rw-runs tbody tr").count() == 1

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import json
+import re
+import shlex
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 import railweave
+from railweave.cli._app import app
 from railweave.errors import InputError
 from railweave.studio.content import quantity
 from railweave.studio.designs import built_design
 from railweave.studio.labs import _fabric_actions as actions
-from railweave.studio.labs._fabric import ALL, Refusal, View, study
+from railweave.studio.labs._fabric import ALL, FILE, Refusal, View, study
 from railweave.studio.labs._fabric_flows import collective_times, flows_of, link_loads
+from railweave.studio.labs._fabric_python import with_flows
 from railweave.studio.labs._fabric_state import (
     BOUNDS,
     HASHES,
@@ -30,6 +36,7 @@ from railweave.studio.labs._fabric_state import (
     usable,
 )
 from railweave.studio.state import from_query, to_query
+from railweave.units import format_seconds
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -81,7 +88,8 @@ def test_numbers_are_those_of_build(change: dict[str, object]) -> None:
     assert number(view, "power") == document["power"]["total_w"]  # type: ignore[index]
     leaf = capacity["tiers"][0]
     if leaf["oversubscription"] is not None:
-        assert number(view, "oversubscription") == leaf["oversubscription"]
+        planned = "oversubscription:built" if state.out else "oversubscription"
+        assert number(view, planned) == leaf["oversubscription"]
         assert number(view, "uplink_capacity") == leaf["populated_up_bps"]
     if state.out:
         cost = built.what_if(state.out)
@@ -90,16 +98,73 @@ def test_numbers_are_those_of_build(change: dict[str, object]) -> None:
         assert all(f"--fail {item}" in view.reproduce.command for item in state.out)
 
 
-def test_the_python_shown_runs_and_gives_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    "change",
+    [
+        {},
+        {"out": ("spine-2",)},
+        {"out": ("leaf-1:port-33", "leaf-2"), "pattern": "permutation", "queue_pairs": 4},
+        {"topology": "star", "racks": 2, "radix": 128, "pattern": "all-to-all"},
+        {"racks": 2, "out": ("leaf-1",), "seed": 3},
+    ],
+)
+def test_the_python_shown_gives_every_tile(
+    change: dict[str, object],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    view = view_of(State(out=("spine-2",)))
-    (tmp_path / "fabric.yaml").write_text(view.text, encoding="utf-8")
+    state = replace(State(size="16 MiB"), **change)  # type: ignore[arg-type]
+    view, flows = view_of(state), flows_of(state)
+    timed = collective_times(state) if state.out else None
+    assert not isinstance(flows, str)
+    assert not isinstance(timed, str)
+    shown = with_flows(view.reproduce, FILE, state, flows, timed)
+    (tmp_path / FILE).write_text(view.text, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
-    exec(view.reproduce.python, {})
+    exec(compile(shown.python, "shown", "exec"), {})
     said = capsys.readouterr().out
-    assert str(int(number(view, "bisection"))) in said
-    assert view.path.hashed[0].split("src-port ")[1].split(",")[0] in said
+    printed = {float(text) for text in re.findall(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?|\binf\b", said)}
+    bare = [one.key for one in (*view.numbers, *flows.numbers) if one.value not in printed]
+    assert bare == []
+    if view.path.hashed:
+        assert view.path.hashed[0].split("src-port ")[1].split(",")[0] in said
+    if timed is not None and timed.after:
+        times = [format_seconds(value) for value in printed]
+        assert all(row[1] in times for row in timed.table.rows)
+
+
+def test_the_command_shown_gives_the_times_of_the_collective(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = State(racks=2, servers=2, size="16 MiB", out=("spine-1", "leaf-1:port-10"))
+    view, flows, timed = view_of(state), flows_of(state), collective_times(state)
+    assert not isinstance(flows, str)
+    assert not isinstance(timed, str)
+    (tmp_path / FILE).write_text(view.text, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    lines = with_flows(view.reproduce, FILE, state, flows, timed).command.splitlines()
+    ran = [line for line in lines if line.startswith("railweave collective")]
+    assert len(ran) == 2
+    for line, row in zip(ran, timed.table.rows, strict=True):
+        done = CliRunner().invoke(app, shlex.split(line)[1:])
+        assert done.exit_code == 0, done.output
+        assert format_seconds(json.loads(done.stdout)["time_s"]) == row[1]
+
+
+def test_what_is_out_counts_in_the_oversubscription() -> None:
+    view = view_of(State(out=("spine-1",)))
+    # a leaf has 32 host links, and 24 of its 32 uplinks left
+    assert number(view, "oversubscription") == pytest.approx(32 / 24)
+    assert number(view, "oversubscription:built") == 1.0
+    said = " ".join(view.sentences)
+    assert "each gets 75% of its speed (1.333:1; as built 1:1)" in said
+    assert "sends up as much as it takes in" not in said
+    one = view_of(State(out=("leaf-3:port-64",)))
+    assert number(one, "oversubscription") == pytest.approx(32 / 31)
+    cut = view_of(State(out=("spine-*",)))
+    assert number(cut, "oversubscription") == float("inf")
+    assert "no way up left (as built 1:1)" in " ".join(cut.sentences)
 
 
 def test_every_number_with_a_glossary_key_says_what_it_is() -> None:
@@ -108,7 +173,7 @@ def test_every_number_with_a_glossary_key_says_what_it_is() -> None:
     assert not isinstance(flows, str)
     keys = {one.key for one in (*view.numbers, *flows.numbers)}
     for key in keys - {"leaf_uplink"}:
-        assert quantity(key).definition
+        assert quantity(key.partition(":")[0]).definition
 
 
 def test_what_cannot_be_built_is_answered_with_the_nearest_that_can() -> None:
@@ -119,6 +184,9 @@ def test_what_cannot_be_built_is_answered_with_the_nearest_that_can() -> None:
     assert "design.yaml" not in refusal.sentence
     assert refusal.sentence.startswith("Spines (")
     assert refusal.fix == ("spines", 4)
+    full = study(State(racks=64, servers=8, spines=0))
+    assert isinstance(full, Refusal)
+    assert full.sentence.endswith("63 such links.")
     star = study(State(topology="star"))
     assert isinstance(star, Refusal)
     assert star.fix == ("topology", "leaf-spine")
@@ -281,6 +349,18 @@ def test_parts_that_a_new_fabric_lacks_are_left_out_and_said() -> None:
     view = view_of(State(spines=2, out=("spine-2", "spine-4")))
     assert view.out == ("spine-2",)
     assert "the last is 'spine-2'" in view.note
+    assert view.unknown == (view.note,)
+
+
+def test_names_of_an_address_that_a_fabric_lacks_are_said() -> None:
+    view = view_of(State(out=("spine-9",), source="gpu-x", target="leaf-1", open=("pod-7", ALL)))
+    out, group, source, target = view.unknown
+    assert "spine-9" in out
+    assert "no group 'pod-7' in this drawing" in group
+    assert source.startswith("From GPU (source): there is no 'gpu-x'")
+    assert target.startswith("To GPU (target): leaf-1 is no GPU")
+    assert all(one.endswith(".") for one in view.unknown)
+    assert view_of(State(open=(ALL,), source="node001")).unknown == ()
 
 
 # ---------------------------------------------------------------- flows and paths
@@ -289,12 +369,13 @@ def test_parts_that_a_new_fabric_lacks_are_left_out_and_said() -> None:
 def test_a_collective_takes_longer_without_a_spine() -> None:
     table = collective_times(State(racks=2, servers=2, out=("spine-1", "spine-2", "spine-3")))
     assert not isinstance(table, str)
-    assert [row[0] for row in table.rows] == ["before", "after"]
-    before, after = (float(row[2].split()[0]) for row in table.rows)
+    assert [row[0] for row in table.table.rows] == ["before", "after"]
+    before, after = (float(row[2].split()[0]) for row in table.table.rows)
     assert after < before
     dead = collective_times(State(racks=2, servers=2, out=("leaf-1",)))
     assert not isinstance(dead, str)
-    assert dead.rows[1][1] == "cannot run"
+    assert dead.table.rows[1][1] == "cannot run"
+    assert (dead.before, dead.after) == (True, False)
 
 
 def test_queue_pairs_and_spraying_even_the_flows_out() -> None:

@@ -208,5 +208,6 @@ def test_a_bad_address_is_answered_in_a_sentence(studio: str, page: Page) -> Non
     banner = page.locator(".rw-banner:not(.hidden)")
     banner.wait_for()
     assert "plane=sideways" in banner.inner_text()
+    assert "'warp-drive' is no component here" in banner.inner_text()
     page.get_by_text("There is no component 'warp-drive' in this design.").wait_for()
     expect(heading(page, "Plane inspector"), "Back-end plane")

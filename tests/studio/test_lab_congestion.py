@@ -200,3 +200,26 @@ def test_the_map_of_thresholds(page: Page, studio: str):
     assert command.inner_text().strip() == (
         'railweave congest --duration "2 ms" --profile dcqcn-firmware --sweep'
     )
+
+
+def test_no_text_of_a_link_touches_the_names_of_the_thresholds(page: Page, studio: str):
+    open_lab(page, studio)
+    free = page.evaluate(
+        """async () => {
+          const { Labels, markPlace } = await import("/studio-static/canvas/labels.js");
+          const c = document.createElement("canvas").getContext("2d");
+          const labels = new Labels(c, { w: 390, h: 300 }, { font: "sans-serif" });
+          const level = { marks: [[80, "PFC"]], brim: 100 };
+          const model = {
+            nodes: { kind: ["queue"], count: [1], state: [""] }, levelOf: new Map([[0, level]]),
+          };
+          const [x, y, r] = [150, 150, 34];
+          const { left, bottom, h } = markPlace(x, y, r);
+          const at = bottom - 0.8 * h;
+          const room = (x) => labels.free(x, at - 6, x + 50, at + 6);
+          const before = room(left + 20);
+          labels.block(model, 0, x, y, r);
+          return [before, room(left + 20), room(left + 60)];
+        }"""
+    )
+    assert free == [True, False, True]

@@ -64,7 +64,7 @@ def rate(value_bps: float) -> str:
     return format_bits_rate(value_bps)
 
 
-def equal_numbers(page: Page, document: dict[str, Any]) -> None:
+def equal_numbers(page: Page, document: dict[str, Any], *, out: bool = False) -> None:
     capacity, counts = document["capacity"], document["counts"]
     leaf = capacity["tiers"][0]
     expect(tile(page, "gpus"), f"{counts['gpus']:,}")
@@ -72,7 +72,8 @@ def equal_numbers(page: Page, document: dict[str, Any]) -> None:
     expect(tile(page, "leaves"), f"{counts['switches']['leaf']:,}")
     expect(tile(page, "spines"), f"{counts['switches']['spine']:,}")
     expect(tile(page, "cables"), f"{sum(document['cables'].values()):,}")
-    expect(tile(page, "oversubscription"), f"{leaf['oversubscription']:.4g}:1")
+    planned = "oversubscription:built" if out else "oversubscription"
+    expect(tile(page, planned), f"{leaf['oversubscription']:.4g}:1")
     expect(tile(page, "ecmp_spines"), f"{document['path_diversity'][0]['min_neighbours']:,}")
     expect(tile(page, "uplink_capacity"), rate(leaf["populated_up_bps"]))
     expect(tile(page, "bisection"), rate(capacity["bisection_bps"]))
@@ -159,7 +160,7 @@ def test_parts_fall_and_come_back_by_mouse_and_by_keyboard(
 
     options = ("--fail", "spine-1", "--fail", cable)
     document = build_json(saved(page, tmp_path), *options)
-    equal_numbers(page, document)
+    equal_numbers(page, document, out=True)
     after = document["what_if"]
     expect(tile(page, "bisection_left"), f"{after['bisection_left']:.1%}")
     row = page.locator('[data-table="cost"] tr', has_text="links up").locator("td")
@@ -239,3 +240,44 @@ def test_the_distribution_follows_queue_pairs(studio: str, page: Page) -> None:
         arg=one,
     )
     assert page.locator(".rw-figure .js-plotly-plot").count() >= 1
+
+
+def test_names_that_the_fabric_lacks_are_said_on_top(studio: str, page: Page) -> None:
+    opened(page, studio, "?out=spine-9,spine-1&source=gpu-x&target=leaf-1&topology=torus")
+    banner = page.locator(".rw-banner:not(.hidden)")
+    banner.wait_for()
+    said = banner.inner_text()
+    for text in ("'torus' is not known", "spine-9", "there is no 'gpu-x'", "leaf-1 is no GPU"):
+        assert text in said
+    assert tile(page, "oversubscription").inner_text() == "1.333:1"
+    assert tile(page, "oversubscription:built").inner_text() == "1:1"
+
+
+def test_what_is_copied_has_the_flows_and_the_collective(studio: str, page: Page) -> None:
+    opened(page, studio, "?racks=2&out=spine-1")
+    page.get_by_text("Copy as command or Python").click()
+    page.wait_for_function(
+        "document.querySelector('.rw-copy-command').innerText.includes('collective all-reduce')"
+    )
+    python = page.locator(".rw-copy-python").inner_text()
+    assert "uplink_spread(" in python
+    assert "simulate_flow(" in python
+    assert ".collective(Collective.ALL_REDUCE" in python
+
+
+def test_the_table_of_parts_has_its_cards_ground(studio: str, page: Page) -> None:
+    opened(page, studio)
+    page.get_by_role("button", name="Light / dark").click()
+    page.wait_for_selector("body.body--dark")
+    page.wait_for_selector(".rw-fabric-parts tbody tr")
+    grounds = page.evaluate(
+        """() => {
+          const seen = (element) => {
+            const colour = getComputedStyle(element).backgroundColor;
+            return colour === "rgba(0, 0, 0, 0)" ? seen(element.parentElement) : colour;
+          };
+          const table = document.querySelector(".rw-fabric-parts");
+          return [seen(table.querySelector("td")), seen(table.closest(".rw-card"))];
+        }"""
+    )
+    assert grounds[0] == grounds[1]

@@ -94,15 +94,15 @@ class CongestCase:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        _in_range("senders", self.senders, 1, _MOST_SENDERS, f"1 to {_MOST_SENDERS:,}")
+        _in_range("senders", self.senders, 1, _MOST_SENDERS, "{:,}".format)
         for name, speed in (("sender", self.sender_bps), ("egress", self.egress_bps)):
-            _in_range(f"the {name} speed", speed, 1e8, 3.2e12, "100 Mb/s to 3.2 Tb/s")
-        _in_range("the buffer", self.buffer_bytes, 100_000, 4_000_000_000, "100 kB to 4 GB")
-        _in_range("the MTU", self.mtu_bytes, 256, 9000, "256 B to 9,000 B of payload")
-        _in_range("the duration", self.duration_s, 1e-6, 10.0, "1 us to 10 s")
-        _in_range("the cable", self.cable_m, 0.0, 100_000.0, "0 m to 100,000 m")
+            _in_range(f"the {name} speed", speed, 1e8, 3.2e12, format_bits_rate)
+        _in_range("the buffer", self.buffer_bytes, 100_000, 4_000_000_000, format_bytes)
+        _in_range("the MTU", self.mtu_bytes, 256, 9000, "{:,} B".format)
+        _in_range("the duration", self.duration_s, 1e-6, 10.0, format_seconds)
+        _in_range("the cable", self.cable_m, 0.0, 100_000.0, "{:,.10g} m".format)
         if self.size_bytes is not None:
-            _in_range("the size", self.size_bytes, 1, 1e12, "1 B to 1 TB a sender")
+            _in_range("the size a sender", self.size_bytes, 1, 1e12, format_bytes)
         algorithm(self.profile, self.sender_bps)
         if self.ecn is not None and self.ecn.kmin_bytes > self.buffer_bytes:
             raise InputError(
@@ -147,9 +147,12 @@ class CongestCase:
         return self.senders * self.sender_bps - self.egress_bps
 
 
-def _in_range(what: str, value: float, low: float, high: float, allowed: str) -> None:
+def _in_range(
+    what: str, value: float, low: float, high: float, show: Callable[[float], str]
+) -> None:
+    """Refuse a value outside its bounds, written as ``show`` does: with its unit."""
     if not low <= value <= high:
-        raise InputError(f"{what}: {value:,.6g} cannot be; allowed: {allowed}")
+        raise InputError(f"{what}: {show(value)} cannot be; allowed: {show(low)} to {show(high)}")
 
 
 def most_pfc_bytes(case: CongestCase) -> int:

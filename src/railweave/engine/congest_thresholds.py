@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from railweave.engine.congest import CongestCase, most_pfc_bytes
 from railweave.errors import InputError
 from railweave.qos import EcnThresholds
-from railweave.units import parse_bytes
+from railweave.units import format_bytes, parse_bytes
 
 __all__ = ["Unanswered", "fitting_pfc_bytes", "marking", "threshold_bytes", "unanswered"]
 
@@ -25,7 +25,9 @@ def threshold_bytes(what: str, text: str, buffer_bytes: int) -> int:
         InputError: it is neither, or above the buffer.
     """
     text = text.strip()
-    allowed = f"allowed: 1% to 100% of the buffer, a size up to {buffer_bytes:,} B, or off"
+    allowed = (
+        f"allowed: 1% to 100% of the buffer, a size up to {format_bytes(buffer_bytes)}, or off"
+    )
     if text.endswith("%"):
         try:
             size = float(text[:-1]) / 100 * buffer_bytes

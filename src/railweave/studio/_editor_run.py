@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi import Response
 from nicegui import app as nicegui_app
-from nicegui import ui
+from nicegui import background_tasks, ui
 
 from railweave.errors import RailweaveError
+from railweave.studio.design_jobs import StartedRun, found_again, keep, start
 from railweave.studio.design_run import (
     ENGINES,
     DesignRun,
     report_page,
     reproduce,
     run_key,
-    run_label,
     run_numbers,
     run_work,
 )
@@ -27,12 +27,12 @@ from railweave.studio.parts import Tiles, code_block, plain_table
 from railweave.studio.run_overlays import DESIGN, run_overlays
 
 if TYPE_CHECKING:
+    from railweave.runs.jobs import Job
     from railweave.studio.app import Studio
     from railweave.studio.session import KeptRun, Session
 
 __all__ = ["REPORT_POLICY", "RunPane", "add_report_route"]
 
-_MOST_RUNS = 60
 #: a report may run its own scripts, and nothing else: no request, no part of the studio
 REPORT_POLICY = (
     "sandbox allow-scripts allow-downloads; default-src 'none'; script-src 'unsafe-inline'; "
@@ -83,7 +83,6 @@ class RunPane:
         self._session = session
         self._text = text
         self._load = load
-        self._last: tuple[DesignRun, tuple[Number, ...], Mapping[str, Any]] | None = None
         with ui.element("section").classes("rw-card rw-run").props('aria-label="Run the design"'):
             ui.label("Run").classes("rw-h2").props("role=heading aria-level=2")
             with ui.row().classes("rw-run-controls"):
@@ -106,6 +105,7 @@ class RunPane:
             ui.label("Runs").classes("rw-h2").props("role=heading aria-level=2")
             self._runs = ui.element("div")
         self._list_runs()
+        self._take_up()
 
     async def run(self) -> None:
         """Run what is in the editor, if it is a design."""
@@ -118,20 +118,44 @@ class RunPane:
         file = local_file(text)
         run = DesignRun(text, str(self._engine.value), fail, str(file.resolve()) if file else "")
         self._say("")
-        key = run_key(run)
         try:
-            document = await self._job.run("run", run_work, run, key, None)
+            started, job = start(self._studio.queue, self._session, run, run_key(run))
         except RailweaveError as error:
             self._say(str(error))
             return
+        await self._follow(started, job)
+
+    async def _follow(self, started: StartedRun, job: Job) -> None:
+        """Show how a run goes on, and what comes of it."""
+        try:
+            document = await self._job.follow(job)
+        except RailweaveError as error:
+            self._say(str(error))
+            if (
+                self._result.client.has_socket_connection
+            ):  # it has been read, so it is not said again
+                self._session.design_started = None
+            return
         if document is None:
             return
-        self._remember(key, run)
-        numbers = run_numbers(document)
-        kept = self._keep(key, run, numbers)
-        self._last = (run, numbers, document)
-        self._show(kept, run, numbers, document)
+        kept = keep(self._session, started, document)
+        self._show(kept, started, run_numbers(document), document)
         self._list_runs()
+
+    def _take_up(self) -> None:
+        """Go on with the run that was started before this page was opened, or show its result."""
+        found = found_again(self._studio.queue, self._session)
+        if found is None:
+            return
+        started, job = found
+        self._engine.set_value(started.run.engine)
+        self._fail.set_value(", ".join(started.run.fail))
+
+        async def follow() -> None:
+            with self._result:
+                await self._follow(started, job)
+
+        background_tasks.create(follow(), name="design run, taken up")
 
     def _list_runs(self) -> None:
         run_overlays(self._session, self._runs, DESIGN, self._load_again)
@@ -142,38 +166,17 @@ class RunPane:
             self._load(run.text, self._session.design_name)
 
     def _say(self, text: str) -> None:
+        if self._problem.is_deleted:  # the visitor has left the page
+            return
         self._problem.set_text(text)
         self._problem.classes(remove="hidden") if text else self._problem.classes(add="hidden")
-
-    def _remember(self, key: str, run: DesignRun) -> None:
-        runs = self._session.design_runs
-        runs.pop(key, None)
-        runs[key] = run
-        while len(runs) > _MOST_RUNS:
-            runs.pop(next(iter(runs)))
-
-    def _keep(self, key: str, run: DesignRun, numbers: tuple[Number, ...]) -> KeptRun:
-        """Enter the run into the list, unless the same one is there already."""
-        url = f"/design/report/{key}"
-        same = [r for r in self._session.runs if r.lab == DESIGN and r.url == url]
-        if same:
-            return same[0]
-        label = run_label(run, self._session.design_name, self._before())
-        return self._session.keep(DESIGN, label, url, numbers)
-
-    def _before(self) -> DesignRun | None:
-        """Return what the baseline ran, or the run before."""
-        mine = [run for run in self._session.runs if run.lab == DESIGN]
-        one = self._session.baseline(DESIGN) or (mine[-1] if mine else None)
-        run = self._session.design_runs.get(one.url.rpartition("/")[2]) if one else None
-        return run if isinstance(run, DesignRun) else None
 
     # ---------------------------------------------------------- the result
 
     def _show(
         self,
         kept: KeptRun,
-        run: DesignRun,
+        started: StartedRun,
         numbers: tuple[Number, ...],
         document: Mapping[str, Any],
     ) -> None:
@@ -186,7 +189,7 @@ class RunPane:
             self._tiles(numbers)
             self._table(document["table"])
             self._findings(document["record"]["findings"])
-            self._reproduce(run)
+            self._reproduce(started)
             self._limits(document["record"]["assumptions"])
 
     def _tiles(self, numbers: tuple[Number, ...]) -> None:
@@ -213,8 +216,9 @@ class RunPane:
                     if finding["fix"]:
                         ui.label(f"Remedy: {finding['fix']}").classes("rw-quiet")
 
-    def _reproduce(self, run: DesignRun) -> None:
-        how = reproduce(run, self._session.design_name or "design.yaml")
+    @staticmethod
+    def _reproduce(started: StartedRun) -> None:
+        how = reproduce(started.run, started.file or "design.yaml")
         with ui.expansion("Copy as command or Python").classes("rw-card w-full"):
             code_block("Command").classes("rw-copy-command").set_text(how.command)
             code_block("Python").classes("rw-copy-python").set_text(how.python)

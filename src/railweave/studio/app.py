@@ -16,7 +16,7 @@ from railweave.studio.editor import add_report_route, design_page
 from railweave.studio.guard import Guard
 from railweave.studio.home import home_page
 from railweave.studio.page import LabPage
-from railweave.studio.registry import find_lab
+from railweave.studio.registry import find_lab, pages_beside
 from railweave.studio.rest import ApiSettings, create_api
 from railweave.studio.session import Session, Sessions
 from railweave.studio.settings import StudioSettings
@@ -108,12 +108,16 @@ def _add_pages(studio: Studio) -> None:
 def _lab_page(studio: Studio, key: str, request: Request) -> None:
     session = studio.session()
     lab = find_lab(key)
+    if lab is None:
+        ui.status_code(404)
     if lab is None or lab.build is None:
         with frame("Not there", session):
             ui.label(lab.missing if lab else f"There is no lab {key[:40]!r}.")
             ui.link("Back to the labs", "/")
         return
-    with frame(f"{lab.number} · {lab.title}", session, lab):
+    with frame(lab.name, session, lab):
         ui.label(lab.summary).classes("rw-quiet")
+        for other in pages_beside(lab):
+            ui.link(f"{other.title}: {other.summary}", f"/lab/{other.key}").classes("rw-quiet")
         page = LabPage(studio, session, lab, dict(request.query_params))
         lab.build(page)

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from railweave.fabric import Fabric, NodeKind, PlaneId
 from railweave.fabric.names import duplex_name, node_name
+from railweave.formats.validation import list_names
 from railweave.report.layout import (
     grid_layout,
     pod_slots,
@@ -39,9 +40,11 @@ __all__ = [
     "fabric_scene",
     "fail_name",
     "grid_layout",
+    "group_names",
     "ring_layout",
     "row_layout",
     "tree_layout",
+    "unknown_groups",
     "whole_scene",
 ]
 
@@ -71,6 +74,24 @@ def fail_name(scene_id: str) -> str | None:
     A server with NICs in several pods is drawn in each (``node001@pod-2``); it fails as a whole.
     """
     return None if " " in scene_id else scene_id.partition("@")[0]
+
+
+def group_names(fabric: Fabric, plane: PlaneId = PlaneId.BACKEND) -> tuple[str, ...]:
+    """Return the groups that :func:`fabric_scene` can draw in full."""
+    boxes = collapse(fabric, plane, opened=frozenset()).nodes
+    return tuple(dict.fromkeys(part_of(box.pod, box.tier) for box in boxes))
+
+
+def unknown_groups(asked: Collection[str], fabric: Fabric, plane: PlaneId = PlaneId.BACKEND) -> str:
+    """Return a sentence on those of the groups that a plane does not have, "" where it has all."""
+    if not asked:
+        return ""
+    known = group_names(fabric, plane)
+    wrong = [name for name in asked if name not in known]
+    if not wrong:
+        return ""
+    names = ", ".join(repr(name[:40]) for name in wrong)
+    return f"open: there is no group {names} in this drawing; allowed: {list_names(known)}"
 
 
 def fabric_scene(

@@ -46,13 +46,25 @@ class JobView:
         key: str,
         on_partial: Callable[[Any], None] | None,
     ) -> Any | None:  # noqa: ANN401 - what the work returns
-        """Run a job to its end; the one before is cancelled. None where it was cancelled.
+        """Run a job to its end; the one before is cancelled. None as :meth:`follow`.
 
         Raises:
             QueueFull: no more jobs are taken.
             EngineError: the job failed; the text says why.
         """
-        job = self._queue.submit(kind, work, argument, key, self._owner)
+        return await self.follow(
+            self._queue.submit(kind, work, argument, key, self._owner), on_partial
+        )
+
+    async def follow(self, job: Job, on_partial: Callable[[Any], None] | None = None) -> Any | None:  # noqa: ANN401 - what the work returns
+        """Show a job of this visitor up to its end; the one before is cancelled.
+
+        None where it was cancelled, and where the visitor has left the page: then the job goes on,
+        and another page can follow it.
+
+        Raises:
+            EngineError: the job failed; the text says why.
+        """
         if self._job is not None and self._job.id != job.id:
             self.cancel()
         self._job = job
@@ -67,22 +79,25 @@ class JobView:
         try:
             while True:
                 now = await news.get()
-                mine = self._job is not None and self._job.id == job.id
-                if mine:
+                if self._follows(job):
                     self._show(now)
                     if on_partial is not None and now.published > seen:
                         seen = now.published
                         on_partial(now.partial)
-                if now.state.ended:
+                if now.state.ended or self._box.is_deleted:
                     break
         finally:
             end()
-        if self._job is None or self._job.id != job.id:
+        if not self._follows(job):
             return None
         self._job = None
         if now.state is JobState.FAILED:
             raise EngineError(now.error)
         return self._queue.get(job).result if now.state is JobState.DONE else None
+
+    def _follows(self, job: Job) -> bool:
+        """Whether this is still the page's job, and the page still there."""
+        return self._job is not None and self._job.id == job.id and not self._box.is_deleted
 
     def _show(self, job: Job) -> None:
         if job.state.ended:

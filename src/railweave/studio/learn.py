@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from nicegui import ui
 
-from railweave.errors import InputError
+from railweave.errors import InputError, RailweaveError
 from railweave.studio.content import LearnPanel, learn
+from railweave.studio.lab import fault_text
 from railweave.studio.parts import plain_table
 
 if TYPE_CHECKING:
+    import plotly.graph_objects as go
+    from nicegui.element import Element
+
+    from railweave.experiments import Outcome
     from railweave.studio.page import LabPage
 
 __all__ = ["learn_panel"]
@@ -74,20 +80,42 @@ def _proof(name: str) -> None:
 
     async def prove() -> None:
         from railweave.experiments.lessons import LESSONS
-        from railweave.report.experiments import draw_chart
-        from railweave.studio.plot import Figure
+        from railweave.predict.lessons import TRAINING_LESSONS
 
-        button.disable()
-        place.clear()
-        with place:
-            ui.spinner()
-        outcome = await asyncio.to_thread(LESSONS[name].run)
-        place.clear()
-        with place:
-            ui.label("Holds" if outcome.holds else "Does not hold").classes("rw-h3")
-            ui.label(outcome.reading)
-            for chart in outcome.charts:
-                Figure(chart.name).show(draw_chart(chart))
-        button.enable()
+        await _show_proof({**LESSONS, **TRAINING_LESSONS}[name].run, place, button)
 
     button.on_click(prove)
+
+
+async def _show_proof(run: Callable[[], Outcome], place: Element, button: ui.button) -> None:
+    """Run an experiment and show its outcome, or why it has none; the button works again after.
+
+    A fault of railweave is said, and raised for the log.
+    """
+    from railweave.report.experiments import draw_chart
+    from railweave.studio.plot import Figure
+
+    button.disable()
+    place.clear()
+    with place:
+        ui.spinner()
+    said: list[str]
+    charts: tuple[tuple[str, go.Figure], ...] = ()
+    fault: Exception | None = None
+    try:
+        outcome = await asyncio.to_thread(run)
+        said = ["Holds" if outcome.holds else "Does not hold", outcome.reading]
+        charts = tuple((chart.name, draw_chart(chart)) for chart in outcome.charts)
+    except Exception as error:
+        said = ["The experiment cannot be run", fault_text(error)]
+        fault = None if isinstance(error, RailweaveError) else error
+    if not place.is_deleted:  # the visitor may have left the page meanwhile
+        place.clear()
+        with place:
+            ui.label(said[0]).classes("rw-h3")
+            ui.label(said[1])
+            for name, figure in charts:
+                Figure(name).show(figure)
+        button.enable()
+    if fault is not None:
+        raise fault

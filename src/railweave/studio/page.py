@@ -11,7 +11,7 @@ from nicegui import background_tasks, ui
 
 from railweave.errors import RailweaveError
 from railweave.studio.job_view import JobView
-from railweave.studio.lab import Lab, Number, Reproduce, TraceRow
+from railweave.studio.lab import Lab, Number, Reproduce, TraceRow, fault_text
 from railweave.studio.learn import learn_panel
 from railweave.studio.parts import Tiles, code_block, plain_table
 from railweave.studio.state import from_query, to_query
@@ -119,9 +119,12 @@ class LabPage:
                     ui.label(item)
 
     def trace(self, rows: Sequence[TraceRow]) -> None:
-        """Show what happens when, the first :data:`MOST_TRACE` rows of it."""
-        self._trace_box.classes(remove="hidden")
+        """Show what happens when, the first :data:`MOST_TRACE` rows of it; nothing without rows."""
         self._trace_box.clear()
+        if not rows:
+            self._trace_box.classes(add="hidden")
+            return
+        self._trace_box.classes(remove="hidden")
         from railweave.units import format_seconds
 
         with self._trace_box:
@@ -212,8 +215,7 @@ class LabPage:
                 try:
                     await work()
                 except Exception as error:
-                    name = type(error).__name__
-                    self.problem(f"A fault of railweave ({name}); the server's log has more.")
+                    self.problem(fault_text(error))
                     raise
 
         background_tasks.create_lazy(run(), name=f"refresh {id(self)}")

@@ -7,8 +7,12 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from railweave.studio.lab import Number
+
+if TYPE_CHECKING:
+    from railweave.studio.design_jobs import StartedRun
 
 __all__ = ["KeptRun", "Session", "Sessions"]
 
@@ -57,6 +61,7 @@ class Session:
     design_name: str = ""
     draft_text: str | None = None  #: of the design page, where it is no good design (yet)
     design_runs: dict[str, object] = field(default_factory=dict)  #: key of a result → what was run
+    design_started: StartedRun | None = None  #: the run of the design page that was started last
     dark: bool | None = None
     runs: list[KeptRun] = field(default_factory=list)
     pinned: dict[str, int] = field(default_factory=dict)  #: lab → number of its baseline

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -9,9 +10,10 @@ from typing import Final
 from railweave.errors import InputError
 from railweave.fabric import PlaneId, find_node
 from railweave.fabric.names import find_duplex
+from railweave.formats.validation import list_names, nearest
 from railweave.report.page_table import DASH, PageTable
 from railweave.studio.designs import built_design
-from railweave.studio.fabric_scene import fabric_scene
+from railweave.studio.fabric_scene import fabric_scene, unknown_groups
 from railweave.studio.lab import Number, Reproduce
 from railweave.studio.labs._architecture_journey import JOURNEYS, Journey, journey_of
 from railweave.studio.labs._architecture_map import PLANES, SystemMap, map_of
@@ -80,7 +82,10 @@ class Row:
 
 @dataclass(frozen=True)
 class Picture:
-    """What the canvas shows, the components, and the journey."""
+    """What the canvas shows, the components, and the journey.
+
+    ``unknown`` are sentences on names of the address that this design does not have.
+    """
 
     scene: Scene
     rows: tuple[Row, ...]
@@ -88,6 +93,7 @@ class Picture:
     part: str
     big: bool
     sentences: tuple[str, ...]
+    unknown: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -164,7 +170,10 @@ def picture(text: str, state: State, tall: bool) -> Picture:
     system, built = map_of(text), built_design(text)
     journey = journey_of(text, state.journey) if state.journey != NOTHING else None
     carrier = system.carrier.get(state.plane)
+    unknown = _unknown_part(text, state.part)
     if state.picture == "fabric" and carrier is not None:
+        said = unknown_groups(state.open, built.fabric, PlaneId[carrier.upper()])
+        unknown += [said] if said else []
         mine = journey is not None and journey.network == carrier
         scene = fabric_scene(
             built.fabric,
@@ -185,7 +194,20 @@ def picture(text: str, state: State, tall: bool) -> Picture:
         shown_part(system, state.part),
         len(built.fabric.gpus) > BIG_GPUS,
         _sentences(system),
+        tuple(unknown),
     )
+
+
+def _unknown_part(text: str, part: str) -> list[str]:
+    """Say that a design has no such component, where it has none."""
+    if not part or part_view(text, part).title:
+        return []
+    system = map_of(text)
+    near = nearest(part, system.stations)
+    hint = f"; did you mean {near!r}?" if near else ""
+    return [
+        f"part: {part[:40]!r} is no component here; allowed: {list_names(system.stations)}{hint}"
+    ]
 
 
 def _rows(system: SystemMap) -> list[Row]:
@@ -215,11 +237,14 @@ def _sentences(system: SystemMap) -> tuple[str, ...]:
     return (*said, *system.absent)
 
 
-def inspect(text: str, plane: str, part: str, journey: str) -> Inspection:
-    """Describe a plane and a component of a design."""
+def inspect(
+    text: str, plane: str, part: str, journey: str, design_name: str = "design.yaml"
+) -> Inspection:
+    """Describe a plane and a component of a design, whose file has this name."""
+    how = _reproduce(text, plane, journey, design_name)
     view = plane_view(text, plane)
     shown = shown_part(map_of(text), part)
-    return Inspection(view, part_view(text, shown), view.numbers, _reproduce(text, plane, journey))
+    return Inspection(view, part_view(text, shown), view.numbers, how)
 
 
 def look_deeper(text: str, plane: str, part: str) -> Deep:
@@ -252,16 +277,17 @@ def part_in_fabric(text: str, name: str) -> str:
     return next((one.id for one in system.bundles if {one.lower, one.upper} == set(ends)), "")
 
 
-def _reproduce(text: str, plane: str, journey: str) -> Reproduce:
+def _reproduce(text: str, plane: str, journey: str, design_name: str) -> Reproduce:
     """Return the command and the Python that give the same numbers."""
     system = map_of(text)
     carrier = system.carrier.get(plane)
-    command = ["railweave build design.yaml --json", "railweave check design.yaml"]
+    file = shlex.quote(design_name)
+    command = [f"railweave build {file} --json", f"railweave check {file}"]
     code = [
         "import railweave",
         "from railweave.workload import bytes_by_plane",
         "",
-        'built = railweave.load("design.yaml").build()',
+        f"built = railweave.load({design_name!r}).build()",
         "summary = built.summary()",
     ]
     if carrier is None:

@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 from nicegui import ui
 
 from railweave.studio import controls
+from railweave.studio.lab import fault_text
 from railweave.studio.labs._congestion import baseline_query
 from railweave.studio.labs._congestion_exercises import EXERCISES, Exercise, answer, verdict
 from railweave.studio.state import to_query
@@ -62,7 +63,13 @@ class _Practice:
             commit.delete()
             with result:
                 ui.spinner()
-            measured = await self._page.studio.compute(answer, exercise.key)
+            try:
+                measured = await self._page.studio.compute(answer, exercise.key)
+            except Exception as error:
+                result.clear()
+                with result:
+                    ui.label(fault_text(error))
+                raise
             result.clear()
             with result:
                 self._tell(exercise, predicted, measured)

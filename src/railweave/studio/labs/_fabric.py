@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -17,17 +17,19 @@ from railweave.report.main_job import pod_name
 from railweave.report.page_table import PageTable
 from railweave.report.page_table import ratio as ratio_text
 from railweave.studio.designs import built_design
-from railweave.studio.fabric_scene import fabric_scene
-from railweave.studio.lab import Number, Reproduce, TraceRow
+from railweave.studio.fabric_scene import fabric_scene, unknown_groups
+from railweave.studio.lab import Number, Reproduce, TraceRow, sentence
 from railweave.studio.labs._fabric_failed import known_failures
 from railweave.studio.labs._fabric_flows import link_loads
 from railweave.studio.labs._fabric_path import PathView, path_view
+from railweave.studio.labs._fabric_python import reproduce
 from railweave.studio.labs._fabric_state import State, design_text
 from railweave.studio.scene import Scene
 from railweave.units import format_bits_rate, format_si
 
 if TYPE_CHECKING:
     from railweave.api import BuiltDesign
+    from railweave.fabric.capacity import TierCapacity
     from railweave.fabric.failures import WhatIf
 
 __all__ = ["ALL", "BIG_GPUS", "Part", "Refusal", "View", "study"]
@@ -108,7 +110,10 @@ class Refusal:
 
 @dataclass(frozen=True)
 class View:
-    """Everything that the lab shows of one state, without its flows."""
+    """Everything that the lab shows of one state, without its flows.
+
+    ``unknown`` are sentences on names of the address that this fabric does not have.
+    """
 
     text: str
     gpus: int
@@ -124,6 +129,7 @@ class View:
     reproduce: Reproduce
     assumptions: tuple[str, ...]
     note: str
+    unknown: tuple[str, ...]
 
 
 def study(state: State) -> View | Refusal:
@@ -134,12 +140,12 @@ def study(state: State) -> View | Refusal:
     try:
         return _study(state)
     except DesignError as error:
-        sentence = "; ".join(_said(problem) for problem in error.problems)
-        return Refusal(sentence, _fix(error.problems[0]))
+        said = " ".join(sentence(_said(problem)) for problem in error.problems)
+        return Refusal(said, _fix(error.problems[0]))
     except SizingError as error:
-        return Refusal(_said(error.problem), _fix(error.problem))
+        return Refusal(sentence(_said(error.problem)), _fix(error.problem))
     except RailweaveError as error:
-        return Refusal(str(error))
+        return Refusal(sentence(str(error)))
 
 
 def _said(problem: Problem) -> str:
@@ -172,6 +178,7 @@ def _study(state: State) -> View:
     load = link_loads(built, state) if state.loads else None
     scene, note = _scene(built.fabric, state, path, load, pod_name(summary.backend))
     counts = summary.backend.counts
+    strange = unknown_groups([one for one in state.open if one != ALL], built.fabric)
     return View(
         text=text,
         gpus=counts.gpus,
@@ -184,11 +191,12 @@ def _study(state: State) -> View:
         cost=cost_table(cost) if cost else None,
         path=path,
         trace=path.trace,
-        reproduce=reproduce(state.out, path),
+        reproduce=reproduce(FILE, state.out, path, power=summary.power is not None),
         assumptions=tuple(
             f"{one.subject}: {one.statement} ({one.certainty.value})" for one in summary.assumptions
         ),
         note=" ".join(part for part in (gone, note) if part),
+        unknown=tuple(sentence(part) for part in (gone, strange, *path.unknown) if part),
     )
 
 
@@ -266,7 +274,7 @@ def _numbers(built: BuiltDesign, summary: BuildSummary, cost: WhatIf | None) -> 
     for tier, count in counts.switches:
         found.append(_count(keys[tier], keys[tier].capitalize(), count))
     found.append(_count("cables", "Cables", sum(n for _, n in plane.cables)))
-    found += _capacity_numbers(built, summary)
+    found += _capacity_numbers(built, summary, out=cost is not None)
     found.append(_rate("bisection", "Bisection", capacity.bisection_bps))
     share = capacity.bisection.fraction
     if np.isfinite(share):
@@ -285,14 +293,11 @@ def _numbers(built: BuiltDesign, summary: BuildSummary, cost: WhatIf | None) -> 
     return tuple(found)
 
 
-def _capacity_numbers(built: BuiltDesign, summary: BuildSummary) -> list[Number]:
+def _capacity_numbers(built: BuiltDesign, summary: BuildSummary, *, out: bool) -> list[Number]:
     """Return what leads upwards: by leaf, in all, and out of a rack."""
-    found = []
     plane = summary.backend
     leaf = plane.capacity.plane.tier("leaf")
-    if leaf is not None and leaf.oversubscription is not None:
-        value = leaf.oversubscription
-        found.append(Number("oversubscription", "Oversubscription", ratio_text(value), value))
+    found = _ratio_numbers(built, leaf, out=out)
     ways = next((tier for tier in plane.paths.tiers if tier.tier == "leaf"), None)
     if ways is not None and leaf is not None:
         found.append(_count("ecmp_spines", "Spines a leaf can choose", ways.min_neighbours))
@@ -308,6 +313,32 @@ def _capacity_numbers(built: BuiltDesign, summary: BuildSummary) -> list[Number]
         leaving = min(rack.leaving_bps for rack in racks)
         found.append(_rate("rack_uplink", "Uplink of a rack", leaving))
     return found
+
+
+def _ratio_numbers(built: BuiltDesign, leaf: TierCapacity | None, *, out: bool) -> list[Number]:
+    """Return the leaves' oversubscription as built; with parts out, first the worst leaf's."""
+    value = None if leaf is None else leaf.oversubscription
+    if value is None:
+        return []
+    text = ratio_text(value)
+    if not out:
+        return [Number("oversubscription", "Oversubscription", text, value)]
+    found = [Number("oversubscription:built", "Oversubscription, as built", text, value)]
+    worst = _worst_leaf(built)
+    if worst is not None:
+        shown = ratio_text(worst) if np.isfinite(worst) else "no way up"
+        found.insert(0, Number("oversubscription", "Oversubscription, worst leaf", shown, worst))
+    return found
+
+
+def _worst_leaf(built: BuiltDesign) -> float | None:
+    """Return down / up of the leaf with the least way up for its hosts, by the links that are up.
+
+    Infinite where nothing leads up; None where no leaf has a host left.
+    """
+    switches = switch_capacities(built.fabric, PlaneId.BACKEND)
+    busy = (np.array(switches.tier) == "leaf") & (switches.down_bps > 0)
+    return float(switches.oversubscription[busy].max()) if busy.any() else None
 
 
 def _count(key: str, label: str, value: int) -> Number:
@@ -328,19 +359,7 @@ def _sentences(built: BuiltDesign, summary: BuildSummary, cost: WhatIf | None) -
     switches = ", ".join(f"{n:,} {_plural(tier, n)}" for tier, n in counts.switches)
     yield f"{counts.servers:,} servers with {counts.gpus:,} GPUs on {switches}."
     leaf = plane.capacity.plane.tier("leaf")
-    value = leaf.oversubscription if leaf else None
-    if value is None:
-        yield "One tier: no link is shared on the way between two hosts."
-    elif value <= 1:
-        yield (
-            f"A leaf sends up as much as it takes in ({ratio_text(value)}); flows can still meet "
-            "on one uplink while another is idle, as the distribution below shows."
-        )
-    else:
-        yield (
-            f"When all hosts of a leaf send upwards at once, each gets {1 / value:.0%} of its "
-            f"speed ({ratio_text(value)})."
-        )
+    yield _ratio_sentence(built, leaf.oversubscription if leaf else None, out=cost is not None)
     if cost is not None:
         text = cost.describe()
         yield text[0].upper() + text[1:] + "."
@@ -351,6 +370,29 @@ def _sentences(built: BuiltDesign, summary: BuildSummary, cost: WhatIf | None) -
     ]
     if steps:
         yield f"With these switches the back-end goes: {'; '.join(steps)}."
+
+
+def _ratio_sentence(built: BuiltDesign, planned: float | None, *, out: bool) -> str:
+    """Say how much of what a leaf takes in it can send up, of the links that are up."""
+    if planned is None:
+        return "One tier: no link is shared on the way between two hosts."
+    value = _worst_leaf(built) if out else planned
+    if value is None:
+        return "No leaf has a host left."
+    if not np.isfinite(value):
+        return f"A leaf has hosts and no way up left (as built {ratio_text(planned)})."
+    which = "With these parts out the leaf that is worst off" if out else "A leaf"
+    ratio = f"{ratio_text(value)}; as built {ratio_text(planned)}" if out else ratio_text(value)
+    if value <= 1:
+        return (
+            f"{which} sends up as much as it takes in ({ratio}); flows can still meet "
+            "on one uplink while another is idle, as the distribution below shows."
+        )
+    whose = "the leaf that is worst off" if out else "a leaf"
+    return (
+        f"{'With these parts out, when' if out else 'When'} all hosts of {whose} send upwards at "
+        f"once, each gets {1 / value:.0%} of its speed ({ratio})."
+    )
 
 
 def _plural(tier: str, count: int) -> str:
@@ -395,21 +437,3 @@ def cost_table(cost: WhatIf) -> PageTable:
     links = _some(cost.links_down, "link", "links")
     title = f"{links} and {_some(cost.switches_down, 'switch', 'switches')} out"
     return PageTable("cost", title, ("", "before", "after"), tuple(rows))
-
-
-def reproduce(out: Sequence[str], path: PathView) -> Reproduce:
-    """Return the command and the Python that give the same numbers from the saved file."""
-    fails = "".join(f" --fail '{item}'" if "*" in item else f" --fail {item}" for item in out)
-    lines = [
-        "import railweave",
-        "",
-        f'built = railweave.load("{FILE}").build()',
-    ]
-    if out:
-        lines += [
-            f"print(built.what_if({list(out)!r}).describe())",
-            f"built = built.fail({list(out)!r})",
-        ]
-    lines += ["summary = built.summary()", "print(summary.backend.to_json())"]
-    lines += path.python()
-    return Reproduce(f"railweave build {FILE}{fails} --json", "\n".join(lines))

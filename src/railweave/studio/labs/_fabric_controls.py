@@ -72,7 +72,8 @@ class FabricControls:
                              help_key="rails")  # fmt: skip
             controls.quantity("NIC speed", state.nic_speed, SPEEDS, "rate",
                               self._set("nic_speed"), help_key="link_speed")  # fmt: skip
-        controls.integer("Empty places in the last rack", state.empty, 0, 31, whole("empty"))
+        controls.integer("Empty places in the last rack", state.empty, 0, 31, whole("empty"),
+                         help_key="empty_places")  # fmt: skip
 
     def _network(self, state: State) -> None:
         controls.heading("Network")
@@ -90,9 +91,10 @@ class FabricControls:
             controls.ratio("Oversubscription of a spine", state.spine_ratio,
                            self._set("spine_ratio"), help_key="oversubscription")  # fmt: skip
             controls.integer("Servers a zone (0: what fits)", state.zone, 0, 1024,
-                             self._set("zone"))  # fmt: skip
+                             self._set("zone"), help_key="servers_per_zone")  # fmt: skip
         controls.choice("Tiers", str(state.tiers), _TIERS, self._whole("tiers"), help_key="tiers")
-        controls.integer("Parallel planes", state.planes, 1, 8, self._set("planes"))
+        controls.integer("Parallel planes", state.planes, 1, 8, self._set("planes"),
+                         help_key="parallel_planes")  # fmt: skip
 
     def _switches(self, state: State) -> None:
         controls.heading("Switches")

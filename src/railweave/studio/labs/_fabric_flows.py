@@ -27,7 +27,7 @@ from railweave.workload.flow_patterns import MOST_ALL_TO_ALL, FlowPattern, patte
 if TYPE_CHECKING:
     from railweave.api import BuiltDesign
 
-__all__ = ["FlowsView", "collective_times", "flows_of", "flows_view", "link_loads"]
+__all__ = ["FlowsView", "Timed", "collective_times", "flows_of", "flows_view", "link_loads"]
 
 F64 = npt.NDArray[np.float64]
 #: flows up to which the times are simulated
@@ -39,11 +39,25 @@ MOST_COLLECTIVE: Final = 16_384
 
 @dataclass(frozen=True)
 class FlowsView:
-    """The distribution of one pattern's flows: curves, numbers, sentences."""
+    """The distribution of one pattern's flows: curves, numbers, sentences.
+
+    ``timed`` says whether how long they take is simulated.
+    """
 
     curves: tuple[SpreadCurve, ...]
     numbers: tuple[Number, ...]
     sentences: tuple[str, ...]
+    timed: bool
+
+
+@dataclass(frozen=True)
+class Timed:
+    """An all-reduce with and without what is out: the engine, its table, whether each could run."""
+
+    engine: str
+    table: PageTable
+    before: bool
+    after: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +134,7 @@ def flows_view(built: BuiltDesign, state: State) -> FlowsView:
             Number("ideal_time", "Time, evenly sprayed", format_seconds(even), even),
         ]
     said = _sentences(hashed, spread, numbers, len(built.fabric.gpus))
-    return FlowsView(tuple(curves), tuple(numbers), tuple(said))
+    return FlowsView(tuple(curves), tuple(numbers), tuple(said), times is not None)
 
 
 def _sentences(routed: _Routed, spread: Spread, numbers: list[Number], gpus: int) -> list[str]:
@@ -198,7 +212,7 @@ def flows_of(state: State) -> FlowsView | str:
         return str(error)
 
 
-def collective_times(state: State) -> PageTable | str:
+def collective_times(state: State) -> Timed | str:
     """Return an all-reduce's time before and after what is out, by the flow engine where quick."""
     try:
         whole = built_design(design_text(state))
@@ -208,19 +222,25 @@ def collective_times(state: State) -> PageTable | str:
             return f"Collectives of more than {MOST_COLLECTIVE:,} GPUs are not timed here."
         engine = "flow" if gpus <= MOST_FLOW_ENGINE else "analytic"
         size = parse_bytes(state.size)
-        rows = [
-            (when, *_time_of(one, size, engine))
-            for when, one in (("before", whole), ("after", whole.fail(out)))
-        ]
+        cells = [_time_of(one, size, engine) for one in (whole, whole.fail(out))]
     except RailweaveError as error:
         return str(error)
     title = f"All-reduce of {format_bytes(size)} by all GPUs, {engine} engine"
-    return PageTable("collective", title, ("", "time", "busbw"), tuple(rows))
+    rows = tuple(
+        (when, *(cell or ("cannot run", why)))
+        for when, (cell, why) in zip(("before", "after"), cells, strict=True)
+    )
+    table = PageTable("collective", title, ("", "time", "busbw"), rows)
+    before, after = (cell is not None for cell, _ in cells)
+    return Timed(engine, table, before, after)
 
 
-def _time_of(built: BuiltDesign, size_bytes: int, engine: str) -> tuple[str, str]:
+def _time_of(
+    built: BuiltDesign, size_bytes: int, engine: str
+) -> tuple[tuple[str, str] | None, str]:
+    """Return an all-reduce's time and bus bandwidth as text, or why it cannot run."""
     try:
         job = built.collective(Collective.ALL_REDUCE, size_bytes, engine=engine)
     except RailweaveError as error:
-        return "cannot run", str(error).partition(";")[0]
-    return format_seconds(job.time_s), format_si(job.busbw_Bps, "B/s")
+        return None, str(error).partition(";")[0]
+    return (format_seconds(job.time_s), format_si(job.busbw_Bps, "B/s")), ""

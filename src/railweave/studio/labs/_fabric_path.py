@@ -12,7 +12,7 @@ from railweave.fabric import Fabric, NodeKind, PlaneId, find_node, node_name
 from railweave.fabric.routing import PathStatus
 from railweave.fabric.trace import Hop, TracedFlow, trace_path
 from railweave.report.page_table import DASH, PageTable
-from railweave.studio.lab import TraceRow
+from railweave.studio.lab import TraceRow, sentence
 from railweave.units import format_bits_rate, format_seconds
 
 if TYPE_CHECKING:
@@ -31,7 +31,10 @@ _WHY = {
 
 @dataclass(frozen=True)
 class PathView:
-    """A traced path: its ends, a table of its hops, what was hashed, the links that it takes."""
+    """A traced path: its ends, a table of its hops, what was hashed, the links that it takes.
+
+    ``unknown`` says which ends cannot be any, as the address or the visitor gave them.
+    """
 
     source: str
     target: str
@@ -40,6 +43,7 @@ class PathView:
     hashed: tuple[str, ...]
     trace: tuple[TraceRow, ...]
     links: frozenset[int]
+    unknown: tuple[str, ...] = ()
 
     @property
     def duplex(self) -> frozenset[int]:
@@ -52,10 +56,9 @@ class PathView:
             return []
         return [
             "",
-            "from railweave.fabric import PlaneId, find_node",
+            "from railweave.fabric import find_node",
             "from railweave.fabric.trace import trace_path",
             "",
-            "routing = built.routing().planes[PlaneId.BACKEND]",
             f'names = "{self.source}", "{self.target}"',
             "ends = [find_node(built.fabric, name) for name in names]",
             "for flow in trace_path(routing, *ends):",
@@ -76,10 +79,14 @@ def path_view(built: BuiltDesign, state: State) -> PathView:
     first, last = two_gpus(fabric)
     source, target = state.source or first, state.target or last
     nothing = PathView(source, target, "", None, (), (), frozenset())
-    try:
-        ends = [_gpu(fabric, name) for name in (source, target)]
-    except InputError as error:
-        return replace(nothing, sentence=str(error))
+    ends, wrong = [], []
+    for which, name in (("From GPU (source)", source), ("To GPU (target)", target)):
+        try:
+            ends.append(_gpu(fabric, name))
+        except InputError as error:
+            wrong.append(sentence(f"{which}: {error}"))
+    if wrong:
+        return replace(nothing, sentence=" ".join(wrong), unknown=tuple(wrong))
     if ends[0] == ends[1]:
         return replace(nothing, sentence="Both ends are the same GPU: nothing is sent.")
     routing = built.routing().planes[PlaneId.BACKEND]

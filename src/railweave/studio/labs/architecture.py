@@ -53,7 +53,7 @@ class _MapPage:
         self.page = page
         self.text = page.session.design_text
         self.state, said = usable(page.state(State))
-        self.first_problem = "; ".join(said)
+        self.first_problems = said
         self.tall: bool | None = None
         self.view: Picture | None = None
         self.asked_deep = False
@@ -214,16 +214,20 @@ class _MapPage:
         if view is None:
             return
         self._show_picture(view)
-        if self.first_problem:
-            self.page.problem(self.first_problem)
-            self.first_problem = ""
+        problems = (*self.first_problems, *view.unknown)
+        if problems:
+            self.page.problem("; ".join(problems))
+            self.first_problems = ()
         background_tasks.create_lazy(self._refresh_rest(state), name=f"inspect {id(self)}")
 
     async def _refresh_rest(self, state: State) -> None:
         compute = self.page.studio.compute
         try:
             with self.page.busy("Working out the numbers …"):
-                shown = await compute(inspect, self.text, state.plane, state.part, state.journey)
+                name = self.page.session.design_name or "design.yaml"
+                shown = await compute(
+                    inspect, self.text, state.plane, state.part, state.journey, name
+                )
             if self.state is not state or self.view is None:
                 return
             with self.page.main:

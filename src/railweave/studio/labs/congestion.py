@@ -17,7 +17,7 @@ from railweave.runs.congest import congest_work
 from railweave.studio.canvas import Canvas
 from railweave.studio.content import lab as lab_text
 from railweave.studio.content import learn
-from railweave.studio.lab import Lab
+from railweave.studio.lab import Lab, fault_text
 from railweave.studio.labs._congestion import (
     CongestionState,
     baseline_query,
@@ -297,11 +297,13 @@ class _Desk:
             with self._map:
                 ui.spinner()
             found = await self.page.studio.compute(sweep_view, state) if short else None
-        except RailweaveError as error:
+        except Exception as error:
             self._map.clear()
             with self._map:
-                ui.label(str(error))
-            return
+                ui.label(fault_text(error))
+            if isinstance(error, RailweaveError):
+                return
+            raise
         self._map.clear()
         with self._map:
             if found is None:

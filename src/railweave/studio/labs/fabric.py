@@ -14,12 +14,13 @@ from railweave.report.spread import draw_spread
 from railweave.studio import content, controls
 from railweave.studio.canvas import Canvas
 from railweave.studio.designs import built_design
-from railweave.studio.lab import Lab
+from railweave.studio.lab import Lab, sentence
 from railweave.studio.labs import _fabric_actions as actions
 from railweave.studio.labs._fabric import ALL, BIG_GPUS, FILE, Refusal, View, study
 from railweave.studio.labs._fabric_controls import FabricControls
 from railweave.studio.labs._fabric_flows import FlowsView, collective_times, flows_of
 from railweave.studio.labs._fabric_parts import PartsTable
+from railweave.studio.labs._fabric_python import with_flows
 from railweave.studio.labs._fabric_state import (
     PATTERNS,
     State,
@@ -48,7 +49,7 @@ class _FabricPage:
     def __init__(self, page: LabPage) -> None:
         self.page = page
         self.state, said = usable(page.state(State))
-        self.first_problem = "; ".join(said)
+        self.first_problems: tuple[str, ...] | None = tuple(sentence(text) for text in said)
         self.history = actions.History(self.state.out)
         self.view: View | None = None
         self.rest: View | None = None
@@ -149,11 +150,14 @@ class _FabricPage:
             controls.choice("Flows", state.pattern, PATTERNS,
                             lambda value: self.change(pattern=value))  # fmt: skip
             controls.quantity("Size", state.size, _SIZES, "size",
-                              lambda value: self.change(size=value))  # fmt: skip
+                              lambda value: self.change(size=value),
+                              help_key="flow_size")  # fmt: skip
             controls.integer("Queue pairs a connection", state.queue_pairs, 1, 32,
-                             lambda value: self.change(queue_pairs=value))  # fmt: skip
+                             lambda value: self.change(queue_pairs=value),
+                             help_key="queue_pairs")  # fmt: skip
             controls.integer("Seed of the hashes", state.seed, 0, 99,
-                             lambda value: self.change(seed=value))  # fmt: skip
+                             lambda value: self.change(seed=value),
+                             help_key="hash_seed")  # fmt: skip
 
     def _build_path(self) -> None:
         with ui.element("section").classes("rw-card").props('aria-label="Path of one message"'):
@@ -311,8 +315,8 @@ class _FabricPage:
             return
         if isinstance(view, Refusal):
             self.page.main.classes(add="rw-stale")
-            last = " What is shown is the last fabric that could be built." if self.view else ""
-            self.page.problem(view.sentence + last)
+            last = ("What is shown is the last fabric that could be built.",) if self.view else ()
+            self.page.problem(" ".join((*(self.first_problems or ()), view.sentence, *last)))
             self._propose(view.fix)
             return
         self._propose(None)
@@ -322,9 +326,9 @@ class _FabricPage:
             self.state = state = replace(self.state, out=view.out)
             self.page.update(state)
         self._show(view)
-        if self.first_problem:
-            self.page.problem(self.first_problem)
-            self.first_problem = ""
+        if self.first_problems is not None:  # what the address named and this fabric does not have
+            self.page.problem(" ".join((*self.first_problems, *view.unknown)))
+            self.first_problems = None
         background_tasks.create_lazy(self.refresh_flows(), name=f"flows {id(self)}")
 
     def _propose(self, fix: tuple[str, object] | None) -> None:
@@ -434,6 +438,8 @@ class _FabricPage:
             return
         with self.page.main:
             self._show_flows(flows)
+        if not isinstance(flows, str):
+            self.page.reproduce(with_flows(view.reproduce, FILE, state, flows, None))
         if not state.out:
             return
         times = await self.page.studio.compute(collective_times, key)
@@ -444,7 +450,9 @@ class _FabricPage:
             if isinstance(times, str):
                 ui.label(times).classes("rw-quiet")
             else:
-                page_table(times)
+                page_table(times.table)
+        if not isinstance(times, str) and not isinstance(flows, str):
+            self.page.reproduce(with_flows(view.reproduce, FILE, state, flows, times))
 
     def _show_flows(self, flows: FlowsView | str) -> None:
         self.flow_words.clear()

@@ -5,6 +5,9 @@ import { along, lengthOf } from "./lines.js";
 
 const CELL = 4;
 
+// Where the names of a queue's thresholds begin, and what of the queue can be filled.
+export const markPlace = (x, y, r) => ({ left: x + 0.75 * r + 7.5, bottom: y + 1.1 * r - 1.5, h: 2.2 * r - 3 });
+
 export class Labels {
   constructor(c, camera, theme) {
     Object.assign(this, { c, theme, w: camera.w, h: camera.h, aspect: 0 });
@@ -39,9 +42,20 @@ export class Labels {
     if (state[i]) this.take(x - wide * r - 6, y - high * r - 6, x - wide * r + 6, y - high * r + 6);
     const level = model.levelOf.get(i);
     if (level && kind[i] !== "queue") this.take(x + wide * r + 2, y - r + 3, x + wide * r + 62, y + r - 3);
+    if (level && kind[i] === "queue") this.blockMarks(level, x, y, r);
     if (count[i] < 2) return;
     const half = this.width(`×${count[i].toLocaleString("en")}`, `600 10px ${this.theme.font}`) / 2 + 4;
     this.take(x + wide * r - half, y - high * r - 7, x + wide * r + half, y - high * r + 7);
+  }
+
+  // Nor are the names of a queue's thresholds, which are written anew with every frame.
+  blockMarks(level, x, y, r) {
+    const { left, bottom, h } = markPlace(x, y, r);
+    if (h < 40) return;  // too low for them
+    for (const [mark, label] of level.marks) {
+      const ly = bottom - Math.min(1, mark / level.brim) * h;
+      this.take(left, ly - 7, left + this.width(label, `11px ${this.theme.font}`) + 1, ly + 7);
+    }
   }
 
   width(text, font) {

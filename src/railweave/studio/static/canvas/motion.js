@@ -117,6 +117,7 @@ export class Motion {
 
   thresholds(c, level, { left, bottom, w, h, queue }) {
     const { theme } = this;
+    // Texts of links keep off the names: see `blockMarks` of the labels.
     let above = Infinity;
     for (const [mark, label] of [...level.marks].sort((a, b) => a[0] - b[0])) {
       const ly = bottom - Math.min(1, mark / level.brim) * h;
