@@ -52,6 +52,7 @@ def study(cluster):
         top=3,
         oversubscription=(4.0,),
         fail=("spine-1",),
+        placements=(PlacementName.SPREAD,),
         gpu_hour=3.0,
         tokens=1e9,
         counts=(16, 32),
@@ -194,10 +195,11 @@ def test_the_best_was_estimated_on_the_fabric(study):
 
 def test_other_networks_are_no_quicker(study):
     names = [case.name for case in study.networks]
-    assert names == ["as designed", "4:1 leaves", "without spine-1"]
+    assert names == ["as designed", "4:1 leaves", "without spine-1", "placed spread"]
     first, *others = study.networks
     assert all(case.step_s >= first.step_s * (1 - 1e-9) for case in others)
     assert others[0].lost_share > first.lost_share
+    assert others[2].step_s > 1.1 * first.step_s  # tensor groups leave their servers
 
 
 def test_the_curve_is_on_fabrics(study):
@@ -235,6 +237,7 @@ def test_without_a_fabric_closed_forms_speak():
         ({"steps": 5}, "price of a GPU-hour"),
         ({"oversubscription": (2.0,)}, "name a design"),
         ({"fail": ("spine-1",)}, "name a design"),
+        ({"placements": (PlacementName.RANDOM,)}, "name a design"),
         ({"batch": 0}, "batch: 0"),
         ({"gpu_hour": 1.0, "steps": 5, "tokens": 5.0}, "leave the other out"),
     ],
@@ -243,6 +246,13 @@ def test_questions_that_mean_nothing_are_refused(changes, words):
     cluster = cluster_of_server(CATALOG, "dgx-h100", 16)
     with pytest.raises(InputError, match=words):
         study_plan(replace(PlanQuestion(LLAMA), **changes), cluster)
+
+
+def test_placement_without_a_fabric_or_a_job_is_refused(cluster):
+    with pytest.raises(InputError, match="optimized is for jobs"):
+        study_plan(PlanQuestion(LLAMA, placements=(PlacementName.OPTIMIZED,)), cluster)
+    with pytest.raises(InputError, match="no fabric"):
+        cluster_of_server(CATALOG, "dgx-h100", 16).placed(PlacementName.RANDOM)
 
 
 def test_a_network_that_cannot_be_built_is_named(cluster):

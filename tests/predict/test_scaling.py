@@ -19,7 +19,7 @@ from railweave.predict.scaling import (
     without_network,
 )
 from railweave.predict.step import estimate_step
-from railweave.predict.training_costs import ClusterLinks, costs_of_links
+from railweave.predict.training_costs import ClusterLinks, costs_of_links, group_spread
 from railweave.workload.groups import Degrees
 
 CATALOG = default_catalog()
@@ -36,25 +36,40 @@ def costs_at(gpus, degrees, links=FAST):
 
 def test_without_a_network_only_groups_within_domains_take_time():
     costs = costs_of_links(Degrees(2, 8, 2, 1), FAST)
-    free = without_network(costs, 8)
+    free = without_network(costs)
     assert set(costs.groups) == {"tensor", "data", "pipeline", "expert-data"}
     assert set(free.groups) == {"tensor"}
 
 
+@pytest.mark.parametrize(
+    ("degrees", "domain", "kind", "spread"),
+    [
+        (Degrees(1, 48, 3, 16), 72, "expert", (16, 8)),  # ranks 64…79 stand in two racks
+        (Degrees(1, 48, 3, 8), 72, "expert", (8, 8)),
+        (Degrees(1, 96, 1, 1), 72, "data", (96, 24)),
+        (Degrees(8, 4, 1, 1), 8, "data", (4, 1)),
+        (Degrees(4, 3, 1, 1), 8, "data", (3, 1)),
+        (Degrees(2, 8, 1, 1), 8, "data", (8, 4)),
+    ],
+)
+def test_groups_that_do_not_nest_in_domains_are_split(degrees, domain, kind, spread):
+    assert group_spread(degrees, domain)[kind] == spread
+
+
 def test_the_share_lost_is_what_the_step_would_gain():
     costs = costs_of_links(PLAN.degrees, SLOW)
-    case = network_case("slow", PLAN, H100, costs, 8)
-    free = estimate_step(PLAN, H100, without_network(costs, 8)).step_s
+    case = network_case("slow", PLAN, H100, costs)
+    free = estimate_step(PLAN, H100, without_network(costs)).step_s
     assert case.lost_share == pytest.approx(1 - free / case.step_s)
     assert case.lost_share > 0.05
-    assert network_case("fast", PLAN, H100, costs_of_links(PLAN.degrees, FAST), 8).lost_share < (
+    assert network_case("fast", PLAN, H100, costs_of_links(PLAN.degrees, FAST)).lost_share < (
         case.lost_share
     )
 
 
 def test_a_job_in_one_domain_loses_nothing_to_the_network():
     plan = TrainingPlan(LLAMA, Degrees(4, 2, 1, 1), 1, 4)
-    case = network_case("one server", plan, H100, costs_of_links(plan.degrees, SLOW), 8)
+    case = network_case("one server", plan, H100, costs_of_links(plan.degrees, SLOW))
     assert case.lost_share == 0.0
     assert case.estimate.network_share > 0  # waiting inside the server is not the network's
 
@@ -64,7 +79,7 @@ def test_networks_keep_their_order():
         "fast": costs_of_links(PLAN.degrees, FAST),
         "slow": costs_of_links(PLAN.degrees, SLOW),
     }
-    fast, slow = compare_networks(PLAN, H100, networks, 8)
+    fast, slow = compare_networks(PLAN, H100, networks)
     assert (fast.name, slow.name) == ("fast", "slow")
     assert fast.step_s < slow.step_s
     assert fast.free_s == pytest.approx(slow.free_s)

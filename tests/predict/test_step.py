@@ -19,6 +19,7 @@ from training import (
 from railweave.design.models import Collective
 from railweave.errors import InputError
 from railweave.predict._schedule import StageTimes, estimate, play, rank_order, warm_up
+from railweave.predict._step_parts import StepParts
 from railweave.predict.step import (
     IDLE_REASONS,
     Precision,
@@ -247,6 +248,21 @@ def test_more_sharding_never_sends_less(zero):
         for z in (max(zero - 1, 0), zero)
     ]
     assert sent[1] >= sent[0]
+
+
+@pytest.mark.parametrize("p", [1, 4])
+def test_sharding_exposes_the_first_layers_gather_and_the_last_ones_reduction(p):
+    """Nothing runs before the one and behind the other, however well the passes hide the rest."""
+    layers = LLAMA_8B.layers // p
+    for zero, gathers in ((2, 0), (3, 1)):
+        got = step(plan(d=64, p=p, micro_batches=p, zero=zero, sequence=8192))
+        parts = StepParts(got.plan, H100, got.costs)
+        one = gathers * parts.first_gather[0] + parts.reduce_gradients[0] / layers
+        assert parts.reduce_gradients[0] < parts.compute_backward[0]  # the passes could hide all
+        if zero == 3:
+            assert got.idle_by_stage["exposed data"][0] == pytest.approx(one)
+        else:
+            assert got.idle_by_stage["exposed data"][0] >= one * (1 - 1e-9)
 
 
 def test_gathering_what_the_bubble_hides_is_not_exposed():

@@ -250,6 +250,12 @@ class StepParts:
             return np.zeros(self.parts.count)
         return self.data_time(Collective.ALL_GATHER, ELEMENT_BYTES)
 
+    @property
+    def first_gather(self) -> F64:
+        """Gathering the weights of a virtual stage's first layer."""
+        first: F64 = self.gather_weights / np.maximum(self.parts.layers, 1)
+        return first
+
     @cached_property
     def reduce_gradients(self) -> F64:
         """Reducing a virtual stage's gradients, to all or to their shards."""
@@ -287,18 +293,19 @@ class StepParts:
             )
         plan, parts = self.plan, self.parts
         gate = np.zeros(parts.count)
-        reduce = self.reduce_gradients
         if plan.zero in (1, _SHARDED_GRADIENTS):
             each = self.gather_weights.reshape(plan.interleave, -1)
             gate = np.cumsum(each, axis=0).ravel()
-        if plan.zero >= _SHARDED_GRADIENTS:  # all but the last layer's was sent before
-            reduce = reduce / np.maximum(parts.layers, 1)
+        elif plan.zero == _FULL_SHARDING:  # the pass hides all but the first layer's
+            first = self.first_gather + ways[0] * (1 - 1 / np.maximum(parts.layers, 1))
+            stages = slice(plan.degrees.pipeline)
+            gate[stages] = np.where(self.first_gather > 0, first, 0.0)[stages]
         return StageTimes(
             forward_s=ways[0],
             backward_s=ways[1],
             hop_s=np.array(self.costs.hops_s(self.hand_over)),
             gate_s=gate,
-            reduce_s=reduce,
+            reduce_s=self.reduce_gradients,
             layers=parts.layers,
             tail_s=self.optimizer(),
         )

@@ -157,9 +157,11 @@ def _hand_overs(spans: _Spans, schedule: Schedule) -> None:
 def _data(spans: _Spans, parts: StepParts, schedule: Schedule) -> None:
     p, times = schedule.pipeline, schedule.times
     chunk, stage = np.divmod(np.arange(p * schedule.chunks), p)
-    gate = times.gate_s.reshape(schedule.chunks, p)
-    before = np.concatenate((np.zeros((1, p)), gate[:-1])).ravel()
-    spans.put(stage, _DATA, "gather weights", chunk, -1, before, times.gate_s)
+    gathered = times.gate_s
+    if parts.plan.zero == 3:  # only the first layer's: the passes gather the others
+        gathered = np.where(chunk == 0, parts.first_gather, 0.0)
+    before = np.concatenate((np.zeros(p), gathered[:-p]))
+    spans.put(stage, _DATA, "gather weights", chunk, -1, before, gathered)
     begin, end = schedule.reduce_begin, schedule.reduce_end
     spans.put(
         stage,

@@ -9,6 +9,7 @@ and ECMP paths, failures included.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import gcd
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -51,13 +52,16 @@ __all__ = [
 def group_spread(degrees: Degrees, domain_gpus: int) -> dict[GroupKind, tuple[int, int]]:
     """Return (members, members in one scale-up domain) of each kind, with ranks packed in order.
 
-    A kind's members stand ``stride`` ranks apart, so a domain of g GPUs holds g/stride of them.
+    A kind's members stand ``stride`` ranks apart, so a domain of g GPUs holds g/stride of them. A
+    group whose span does not divide the domain, or is not divided by it, is split somewhere: the
+    smallest part decides, as the slowest group does (16 ranks on a domain of 72: 8).
     """
     t, c, d, e = degrees.tensor, degrees.context, degrees.data, degrees.expert
-    blocks = domain_gpus // (t * c * e)
+    blocks = gcd(t * c * d, domain_gpus) // (t * c * e)
 
     def inside(members: int, stride: int) -> tuple[int, int]:
-        return members, max(1, min(members, domain_gpus // stride))
+        whole = gcd(members * stride, domain_gpus) // stride
+        return members, max(1, min(members, whole))
 
     return {
         "tensor": inside(t, 1),
