@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
 
 import railweave
+from golden_text import is_as_kept
 from railweave.predict.serving import ServingQuestion, estimate_serving
 from railweave.report.serving import serving_json
 from railweave.workload.inference import InferencePlan, Lengths, RequestLoad
@@ -31,11 +31,7 @@ KEPT = {
 def test_printed_output_is_as_kept(cli, name):
     outcome = cli(*KEPT[name])
     assert outcome.code == 0, outcome.err
-    text = "\n".join(line.rstrip() for line in outcome.out.splitlines()) + "\n"
-    file = GOLDEN / f"{name}.txt"
-    if os.environ.get("RAILWEAVE_UPDATE_GOLDEN"):
-        file.write_text(text, encoding="utf-8")
-    assert text == file.read_text(encoding="utf-8")
+    assert is_as_kept(outcome.out, GOLDEN / f"{name}.txt")
 
 
 @pytest.mark.parametrize("name", KEPT)

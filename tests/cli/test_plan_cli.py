@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 from pathlib import Path
 
 import pytest
 
 import railweave
+from golden_text import is_as_kept
 from railweave.catalog import default_catalog
 from railweave.design.models import PlacementName, Precision
 from railweave.predict.plan_cluster import cluster_of_design, cluster_of_server
@@ -34,11 +34,7 @@ KEPT = {
 def test_printed_output_is_as_kept(cli, name):
     outcome = cli(*KEPT[name])
     assert outcome.code == 0, outcome.err
-    text = "\n".join(line.rstrip() for line in outcome.out.splitlines()) + "\n"
-    file = GOLDEN / f"{name}.txt"
-    if os.environ.get("RAILWEAVE_UPDATE_GOLDEN"):
-        file.write_text(text, encoding="utf-8")
-    assert text == file.read_text(encoding="utf-8")
+    assert is_as_kept(outcome.out, GOLDEN / f"{name}.txt")
 
 
 def test_tables_fit_80_columns(cli):

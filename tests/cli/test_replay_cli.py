@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import sys
 from pathlib import Path
 
 import pytest
 
+from golden_text import is_as_kept
 from railweave.formats import _chakra_schema
 
 DESIGN = "tests/golden/small.yaml"
@@ -35,9 +35,7 @@ def test_what_people_read(cli, monkeypatch):
     monkeypatch.setattr("railweave.report.replay.library_times", lambda built, plan: alone)
     outcome = cli("replay", f"{TRACES}/profile-rank0.json", "--design", DESIGN)
     assert (outcome.code, outcome.err) == (0, "")
-    if os.environ.get("RAILWEAVE_UPDATE_GOLDEN"):
-        GOLDEN.write_text(outcome.out, encoding="utf-8")
-    assert outcome.out == GOLDEN.read_text("utf-8")
+    assert is_as_kept(outcome.out, GOLDEN)
 
 
 def test_tables_may_lose_columns_they_have(cli, monkeypatch):

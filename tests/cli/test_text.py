@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 from typer.main import get_command
 
+from golden_text import is_as_kept
 from railweave.cli import _output
 from railweave.cli._app import app
 from railweave.report.page_table import PageTable
@@ -85,11 +85,7 @@ KEPT = {
 def test_printed_output_is_as_kept(cli, name):
     outcome = cli(*KEPT[name])
     assert outcome.code == 0, outcome.err
-    text = "\n".join(line.rstrip() for line in outcome.out.splitlines()) + "\n"
-    file = GOLDEN / f"{name}.txt"
-    if os.environ.get("RAILWEAVE_UPDATE_GOLDEN"):
-        file.write_text(text, encoding="utf-8")
-    assert text == file.read_text(encoding="utf-8")
+    assert is_as_kept(outcome.out, GOLDEN / f"{name}.txt")
 
 
 def test_build_says_that_check_has_the_rest(cli):

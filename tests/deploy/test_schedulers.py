@@ -5,7 +5,6 @@
 
 import dataclasses
 import itertools
-import os
 import re
 from functools import cache
 from pathlib import Path
@@ -16,6 +15,7 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 import railweave
+from golden_text import is_as_kept
 from railweave.deploy import (
     SchedulerView,
     Unit,
@@ -103,10 +103,7 @@ def test_golden(name, kind):
     if kind == "block.conf" and name != "nvl72":
         return
     text = {**WRITERS, "block.conf": slurm_block}[kind](view(name))
-    path = GOLDEN / f"{name}-{kind}"
-    if os.environ.get("RAILWEAVE_UPDATE_GOLDEN"):
-        path.write_text(text, encoding="utf-8")
-    assert path.read_text("utf-8") == text
+    assert is_as_kept(text, GOLDEN / f"{name}-{kind}")
 
 
 # ---- Slurm
