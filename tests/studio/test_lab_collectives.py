@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from typer.testing import CliRunner
@@ -21,10 +21,10 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 pytestmark = pytest.mark.browser
 
 
-def cli(command: str) -> dict[str, object]:
+def cli(command: str) -> dict[str, Any]:
     answer = CliRunner().invoke(app, [*shlex.split(command.splitlines()[0])[1:], "--json"])
     assert answer.exit_code == 0, answer.output
-    document: dict[str, object] = json.loads(answer.output)
+    document: dict[str, Any] = json.loads(answer.output)
     return document
 
 
@@ -168,3 +168,84 @@ def test_what_cannot_be_is_said(page, studio):
     fill(page, "GPUs", "96")
     page.get_by_text("too many to draw").first.wait_for()
     shows(page, "rounds", "96")
+
+
+# ---------------------------------------------------------------- what NCCL chooses
+
+
+def chosen(page: Page) -> None:
+    """Wait until the network has been measured and the choice is shown with it."""
+    page.wait_for_function(
+        "() => document.querySelector('.rw-choice [data-number=nccl_choice]') &&"
+        " document.querySelector('.rw-choice-pending.hidden') &&"
+        " document.querySelector('.rw-choice-tuner').textContent"
+    )
+
+
+def choice_command(page: Page) -> list[str]:
+    return page.locator(".rw-choice-command").text_content().splitlines()
+
+
+def assert_choice(page: Page, said: dict[str, Any]) -> None:
+    """Hold what is on screen against the command line's document."""
+    (one,) = said["sizes"]
+    shows(page, "nccl_choice", one["option"])
+    shows(page, "nccl_time", format_seconds(one["time_s"]))
+    assert tile(page, "nccl_busbw") == format_si(one["busbw_Bps"], "B/s")
+    low, high = (f"{one[f'busbw_{end}_Bps'] / 1e9:.4g}" for end in ("low", "high"))
+    assert tile(page, "healthy_band") == f"{low} to {high} GB/s"
+    table = page.locator("[data-table=nccl-options]")
+    usable = sorted((o for o in one["options"] if o["usable"]), key=lambda o: o["time_s"])
+    assert table.locator("tbody td:first-child").all_inner_texts() == [o["option"] for o in usable]
+    assert table.locator("tbody td:nth-child(2)").all_inner_texts() == [
+        format_seconds(option["time_s"]) for option in usable
+    ]
+    assert table.locator("tr.rw-on td").first.inner_text() == one["option"]
+    for sentence in one["why"]:
+        assert sentence in page.locator(".rw-choice-why").inner_text()
+
+
+def test_what_nccl_chooses_is_the_command_lines(page, studio, monkeypatch):
+    monkeypatch.chdir(EXAMPLES)
+    page.goto(f"{studio}/lab/collectives?ranks=64&size=64+MiB")
+    chosen(page)
+    assert_choice(page, cli(choice_command(page)[0]))
+    before = tile(page, "nccl_choice")
+    page.get_by_role("switch", name="Switches add up (SHARP)").click()
+    page.wait_for_function(
+        "() => document.querySelector('.rw-choice-command').textContent.includes('--sharp')"
+    )
+    assert_choice(page, cli(choice_command(page)[0]))
+    assert tile(page, "nccl_choice") != before
+    assert "sharp=yes" in page.url
+    fill(page, "Size", "4 kB")
+    page.wait_for_function(
+        "() => document.querySelector('.rw-choice-command').textContent.includes('4 kB')"
+    )
+    assert_choice(page, cli(choice_command(page)[0]))
+    wide = cli(choice_command(page)[1])
+    ranges = page.locator(".rw-choice-ranges")
+    ranges.get_by_text(wide["picked"][-1]["option"]).first.wait_for()
+    assert ranges.get_by_text("NCCL picks").count() == len(wide["picked"])
+
+
+def test_nccl_on_servers_of_the_catalog(page, studio, monkeypatch, tmp_path):
+    page.set_viewport_size({"width": 390, "height": 800})
+    monkeypatch.chdir(tmp_path)
+    page.goto(f"{studio}/lab/collectives?ranks=16&servers=hgx-h100-8gpu")
+    choose(page, "Network between servers", "RoCEv2")
+    page.wait_for_function(
+        "() => document.querySelector('.rw-choice-command').textContent.includes('rocev2')"
+    )
+    chosen(page)
+    lines = choice_command(page)
+    end = lines.index("EOF")
+    assert lines[0].startswith("cat > hgx-h100-8gpu-x2.yaml")
+    Path("hgx-h100-8gpu-x2.yaml").write_text("\n".join(lines[1:end]), encoding="utf-8")
+    assert_choice(page, cli(lines[end + 1]))
+    page.get_by_text("Environment and tuner file for this cluster").click()
+    assert "NCCL_IB_TC=" in page.locator(".rw-choice-env").inner_text()
+    assert "allreduce,0," in page.locator(".rw-choice-tuner").inner_text()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.get_by_role("switch", name="Switches add up (SHARP)").click()
+    page.locator(".rw-choice").get_by_text("needs an InfiniBand plane").wait_for()

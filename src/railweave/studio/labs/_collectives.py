@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
@@ -38,9 +38,11 @@ __all__ = [
     "bytes_text",
     "closed_numbers",
     "describe",
+    "of_points",
     "read",
     "study",
     "try_algorithms",
+    "undrawn",
 ]
 
 #: ranks of the lab, on the ideal network
@@ -109,6 +111,19 @@ class State:
     slow_link: int = 50
     slow_delay: str = "100 us"
     drawing: Drawing = Drawing.LOGICAL
+    servers: str = ""  #: of NCCL's choice: a server of the catalog; "": the visitor's own design
+    network: str = ""  #: between those servers; "": the usual one
+    sharp: bool = False
+
+
+def undrawn(state: State) -> State:
+    """Return the state without what no number of the drawn collective depends on."""
+    return replace(state, drawing=Drawing.LOGICAL, servers="", network="", sharp=False)
+
+
+def of_points(state: State) -> State:
+    """Return the state without what the curves' points do not depend on."""
+    return replace(undrawn(state), slow=Slow.NONE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from railweave.design.models import ALGORITHMS
@@ -16,7 +17,7 @@ from railweave.workload import collective_volume
 if TYPE_CHECKING:
     from railweave.runs.jobs import JobContext
 
-__all__ = ["MOST_PACKET_BYTES", "SWEEP_SIZES", "packet_job", "sweep_job"]
+__all__ = ["MOST_PACKET_BYTES", "SWEEP_SIZES", "job_key", "packet_job", "sweep_job"]
 
 #: bytes of all GPUs together that are simulated packet by packet: about ten seconds
 MOST_PACKET_BYTES: Final = 20_000_000_000
@@ -24,6 +25,18 @@ SWEEP_SIZES: Final = tuple(1 << k for k in range(12, 33, 2))
 
 #: what the workers are given: the state, and the design's text
 Argument = tuple[State, str]
+
+
+def job_key(given: Argument) -> dict[str, Any]:
+    """Return what a job's result depends on."""
+    state, text = given
+    apart = ("drawing", "servers", "network", "sharp")
+    fields = {
+        name: None if value is None else str(value)
+        for name, value in asdict(state).items()
+        if name not in apart
+    }
+    return {"state": fields, "design": text}
 
 
 def packet_job(given: Argument, context: JobContext) -> dict[str, Any]:

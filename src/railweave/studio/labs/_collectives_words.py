@@ -25,7 +25,7 @@ from railweave.studio.labs._collectives import (
     volume_numbers,
 )
 from railweave.studio.labs._collectives_curves import Curves, crossing_sentence
-from railweave.units import format_bits_rate, format_bytes, format_seconds
+from railweave.units import format_bytes, format_seconds
 
 if TYPE_CHECKING:
     from railweave.engine.analytic import AnalyticResult
@@ -165,11 +165,10 @@ def _engine_words(closed: Closed, run: Run) -> str:
 def _fabric_words(run: Run) -> list[str]:
     outcome = run.outcome
     assert outcome is not None
-    bits = format_bits_rate(8 * outcome.busbw_Bps)
     said = [
         f"On {run.fabric.name} it takes {format_seconds(outcome.time_s)} by the flow engine, "
         f"{format_seconds(outcome.analytic_s)} by the closed form over the same paths; its bus "
-        f"bandwidth is {bits} a GPU."
+        f"bandwidth is {byte_rate(outcome.busbw_Bps)}."
     ]
     spine, inside = outcome.share_spine + outcome.share_core, outcome.share_server
     said.append(

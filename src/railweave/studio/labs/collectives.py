@@ -32,12 +32,14 @@ from railweave.studio.labs._collectives import (
     Slow,
     State,
     Where,
+    of_points,
     study,
+    undrawn,
 )
 from railweave.studio.labs._collectives_curves import Curves
 from railweave.studio.labs._collectives_fabric import on_fabric
 from railweave.studio.labs._collectives_figures import FIGURE_PX, figures, sweep_figure
-from railweave.studio.labs._collectives_jobs import packet_job, sweep_job
+from railweave.studio.labs._collectives_jobs import job_key, packet_job, sweep_job
 from railweave.studio.labs._collectives_rounds import (
     Round,
     at_time,
@@ -56,6 +58,7 @@ from railweave.studio.labs._collectives_words import (
     sweep_words,
     words,
 )
+from railweave.studio.labs.collectives_choice import ChoiceSection, choice_controls
 from railweave.studio.plot import Figure
 from railweave.studio.scene import Scene
 from railweave.units import format_seconds
@@ -151,6 +154,7 @@ class _CollectivesPage:
         )
         self._slow_box = ui.element("div").classes("rw-control rw-panel-part")
         self._build_slow()
+        choice_controls(self.page.session.design_name, lambda: self.state, self.change)
 
     def _design_label(self) -> str:
         name = self.page.session.design_name
@@ -266,6 +270,7 @@ class _CollectivesPage:
         with ui.element("div").classes("rw-two") as self._ideal_figures:
             self._over_sizes = Figure("Bus bandwidth over sizes, by algorithm", height_px=FIGURE_PX)
             self._over_ranks = Figure("Time over GPUs, by algorithm", height_px=FIGURE_PX)
+        self.choice = ChoiceSection(self.page)
         self._build_jobs()
 
     @staticmethod
@@ -300,11 +305,12 @@ class _CollectivesPage:
     async def refresh(self) -> None:
         """Show what the closed forms say, and let the rest follow."""
         state = self.state
+        self.choice.show(state)
         closed = await self.page.compute(study, state)
         if closed is None:
             return
         self.closed = closed
-        if self._shown_of != _undrawn(state):
+        if self._shown_of != undrawn(state):
             self.run, self.curves = None, None
         on_design = state.where is Where.DESIGN
         _visible(self._ideal_figures, not on_design)
@@ -322,10 +328,10 @@ class _CollectivesPage:
         text = self.page.session.design_text if state.where is Where.DESIGN else ""
         with self.page.main:
             try:
-                done = await compute(run, _undrawn(state), text)
+                done = await compute(run, undrawn(state), text)
                 if state != self.state:
                     return
-                self.run, self._shown_of = done, _undrawn(state)
+                self.run, self._shown_of = done, undrawn(state)
                 await self._animate()
                 self._say()
                 if state.where is Where.IDEAL:
@@ -346,7 +352,7 @@ class _CollectivesPage:
         self.page.trace(())
 
     async def _curves(self, state: State) -> None:
-        bare, compute = _of_points(state), self.page.studio.compute
+        bare, compute = of_points(state), self.page.studio.compute
         points = await compute(engine_points, bare, _POINT_SIZES, _POINT_RANKS)
         if state != self.state:
             return
@@ -418,20 +424,20 @@ class _CollectivesPage:
 
     def _forget_longer_runs(self, state: State) -> None:
         """Take away what longer runs said about other inputs."""
-        if self._shown_of != _undrawn(state):
+        if self._shown_of != undrawn(state):
             self._packet_said.set_text("")
             self._sweep_said.set_text("")
             _visible(self._sweep_figure, shown=False)
 
     def _job(self) -> tuple[State, str]:
-        state = _undrawn(self.state)
+        state = undrawn(self.state)
         text = self.page.session.design_text if state.where is Where.DESIGN else ""
         return state, text
 
     async def _packet(self) -> None:
         given = self._job()
         self._packet_said.set_text("")
-        result = await self.page.run_job("collective packets", packet_job, given, _key(given))
+        result = await self.page.run_job("collective packets", packet_job, given, job_key(given))
         if result is None or given != self._job():
             return
         flow = f"; flow engine {format_seconds(self.run.time_s)}" if self.run else ""
@@ -451,23 +457,10 @@ class _CollectivesPage:
             self._sweep_said.set_text(sweep_words(document["points"]))
 
         result = await self.page.run_job(
-            "collective sizes", sweep_job, given, _key(given), on_partial=show
+            "collective sizes", sweep_job, given, job_key(given), on_partial=show
         )
         if result is not None and given == self._job():
             show(result)
-
-
-def _key(given: tuple[State, str]) -> dict[str, Any]:
-    """Return what a job's result depends on."""
-    from dataclasses import asdict
-
-    state, text = given
-    fields = {
-        name: None if value is None else str(value)
-        for name, value in asdict(state).items()
-        if name != "drawing"
-    }
-    return {"state": fields, "design": text}
 
 
 def _drawing(done: Run, drawing: Drawing) -> Scene:
@@ -477,21 +470,11 @@ def _drawing(done: Run, drawing: Drawing) -> Scene:
     return on_fabric(done) if drawing is Drawing.FABRIC else logical(done, done.schedule)
 
 
-def _undrawn(state: State) -> State:
-    """Return the state without what no number depends on."""
-    return replace(state, drawing=Drawing.LOGICAL)
-
-
 def _visible(element: Element, shown: bool) -> None:
     if shown:
         element.classes(remove="hidden")
     else:
         element.classes(add="hidden")
-
-
-def _of_points(state: State) -> State:
-    """Return the state without what the curves' points do not depend on."""
-    return replace(state, slow=Slow.NONE, drawing=Drawing.LOGICAL)
 
 
 _TEXT = lab("collectives")
