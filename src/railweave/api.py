@@ -12,6 +12,9 @@ from railweave.design import load_design, parse_design
 from railweave.fabric import Fabric
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
     from railweave.design.models import (
         Algorithm,
         Collective,
@@ -328,6 +331,18 @@ class BuiltDesign:
             update={"jobs": (job,), "background": (), "storage_traffic": ()}
         )
         return replace(self, document=replace(self.document, design=alone))
+
+    def placed(self) -> tuple[npt.NDArray[np.int32], ...]:
+        """Return the GPU node of every rank, (ranks,), for each job of the design.
+
+        Raises:
+            InputError: more ranks than GPUs.
+        """
+        from railweave.workload.jobs import job_sends, place_jobs
+
+        sends = job_sends(self.fabric, self.design, self.document.catalog)
+        nodes, _ = place_jobs(self.design.jobs, self.fabric, self.design.seed, sends)
+        return tuple(nodes)
 
     def run(
         self,

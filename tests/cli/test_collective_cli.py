@@ -330,3 +330,9 @@ def test_nothing_is_left_of_a_file_that_cannot_be_written(cli, tmp_path):
     assert outcome.code == 2
     assert (folder / "own.yaml").read_bytes() == kept
     assert [file.name for file in folder.iterdir()] == ["own.yaml"]
+
+
+def test_ranks_are_placed_for_the_collective_they_run(cli):
+    told = ("collective", "all-to-all", "--design", DESIGN, "--ranks", "4", "--size", "1MiB..2MiB")
+    outcome = cli(*told, "--placement", "optimized", "--json")
+    assert outcome.code == 0, outcome.err

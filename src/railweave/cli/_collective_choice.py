@@ -14,15 +14,12 @@ from railweave.design.models import Collective, PlacementName
 from railweave.errors import InputError
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
     from railweave.api import BuiltDesign
     from railweave.predict.collective import Calibration, NcclAlgorithm, NcclProtocol
     from railweave.predict.exports import EnvironmentVariable
     from railweave.report.collective_tables import Prediction
 
-__all__ = ["Asked", "predict_collective", "ranks_of", "write_file"]
+__all__ = ["Asked", "predict_collective", "write_file"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +39,6 @@ class Asked:
     out: Path | None
     tuner: Path | None
     json: bool
-
-
-def ranks_of(
-    built: BuiltDesign, ranks: int | None, placement: PlacementName
-) -> npt.NDArray[np.int32]:
-    """Return the GPU node of each rank, placed as a job of the design would be."""
-    from railweave.workload import place
-
-    return place(built.fabric, ranks, placement, seed=built.design.seed, name="collective")
 
 
 def write_file(path: Path, text: str, option: str) -> None:
@@ -90,7 +78,9 @@ def predict_collective(asked: Asked, built: BuiltDesign, calibration: Calibratio
     for folder in (asked.out, None if asked.tuner is None else asked.tuner.parent):
         if folder is not None:
             require_folder(folder)
-    nodes = ranks_of(built, asked.ranks, asked.placement)
+    nodes = built.with_collective(
+        asked.operation, asked.sizes[-1], ranks=asked.ranks, placement=asked.placement
+    ).placed()[0]
     system = system_of(built, nodes, in_network=asked.sharp)
     with progress(quiet=asked.json) as step:
         measured = measure_network(built, nodes, engine=asked.engine.value, progress=step)

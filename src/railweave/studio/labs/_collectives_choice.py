@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from railweave.catalog import Transport, default_catalog
-from railweave.design.models import PlacementName
+from railweave.design.models import Collective, PlacementName
 from railweave.errors import InputError
 from railweave.formats.validation import list_names, nearest
 from railweave.predict.calibration import default_calibration
@@ -52,7 +52,6 @@ from railweave.studio.labs._collectives import (
     read,
 )
 from railweave.units import format_bytes, format_seconds
-from railweave.workload import place
 
 if TYPE_CHECKING:
     import numpy as np
@@ -81,6 +80,7 @@ CURVE_SIZES: Final = tuple(1 << k for k in range(10, 35))
 _CURVE: Final = "1KiB..16GiB"
 #: of a visitor without a design
 USUAL_SERVER: Final = "dgx-h100"
+_PLACED_BYTES: Final = 1 << 30
 _TRANSPORTS: Final[dict[Transport, str]] = {
     "infiniband": "InfiniBand",
     "rocev2": "RoCEv2",
@@ -92,7 +92,8 @@ _TRANSPORTS: Final[dict[Transport, str]] = {
 class Source:
     """Where the ranks are: a design's text, what its file is called, and their placement.
 
-    ``given`` where the design is the visitor's own, not made from a server type.
+    ``given`` where the design is the visitor's own, not made from a server type. ``operation`` is
+    what ``optimized`` places for; the other rules do not look at it, and so it is not told there.
     """
 
     text: str
@@ -100,6 +101,7 @@ class Source:
     ranks: int
     placement: PlacementName
     given: bool
+    operation: Collective = Collective.ALL_REDUCE
 
 
 @dataclass(frozen=True)
@@ -183,7 +185,15 @@ def source_of(state: State, design_text: str = "", design_name: str = "") -> Sou
     """
     if design_text and not state.servers:
         placement = state.placement if state.where is Where.DESIGN else PlacementName.PACKED
-        return Source(design_text, design_name or "design.yaml", state.ranks, placement, given=True)
+        searched = placement is PlacementName.OPTIMIZED
+        return Source(
+            design_text,
+            design_name or "design.yaml",
+            state.ranks,
+            placement,
+            given=True,
+            operation=state.operation if searched else Collective.ALL_REDUCE,
+        )
     name = state.servers or USUAL_SERVER
     server = _server(name)
     able = network_names(name)
@@ -203,14 +213,10 @@ def source_of(state: State, design_text: str = "", design_name: str = "") -> Sou
 
 
 def _nodes(source: Source, built: BuiltDesign) -> npt.NDArray[np.int32]:
-    if source.placement is PlacementName.OPTIMIZED:
-        raise InputError(
-            "placement: optimized is found for what a job sends, not for one collective; choose "
-            "another placement to see NCCL's choice"
-        )
-    return place(
-        built.fabric, source.ranks, source.placement, seed=built.design.seed, name="collective"
+    alone = built.with_collective(
+        source.operation, _PLACED_BYTES, ranks=source.ranks, placement=source.placement
     )
+    return alone.placed()[0]
 
 
 def measured_of(source: Source) -> MeasuredNetwork:
@@ -440,11 +446,11 @@ def _reproduce(state: State, given: Inputs, source: Source) -> Reproduce:
         command,
         "import railweave\n"
         "from railweave.design.models import Collective, PlacementName\n"
-        "from railweave.predict import choose, measure_network, system_of\n"
-        "from railweave.workload import place\n\n"
+        "from railweave.predict import choose, measure_network, system_of\n\n"
         f"built = {opened}.build()\n"
-        f"nodes = place(built.fabric, {source.ranks}, PlacementName.{source.placement.name}, "
-        "seed=built.design.seed, name='collective')\n"
+        f"alone = built.with_collective(Collective.{given.op.name}, {given.size_bytes}, "
+        f"ranks={source.ranks}, placement=PlacementName.{source.placement.name})\n"
+        "nodes = alone.placed()[0]\n"
         f"system, network = system_of(built, nodes{sharp}), measure_network(built, nodes).part\n"
         f"choice = choose(system, Collective.{given.op.name}, {given.size_bytes}, "
         "network=network)\n"
