@@ -9,8 +9,10 @@ import pytest
 
 import railweave
 from railweave.cli.pattern import StrategyName
-from railweave.design.models import Algorithm, PlacementName
+from railweave.design.models import Algorithm, PlacementName, Recompute
 from railweave.report.patterns import study_pattern
+from railweave.report.patterns_model import ModelCase, study_model
+from railweave.report.patterns_placement import placement_json, placement_shares
 from railweave.units import format_seconds
 from railweave.workload.patterns import PatternCase, Strategy
 
@@ -22,7 +24,7 @@ def same(study) -> object:
 
 
 def test_strategies_are_those_of_python():
-    assert [s.value for s in StrategyName] == [s.value for s in Strategy]
+    assert [s.value for s in StrategyName] == [*(s.value for s in Strategy), "model"]
 
 
 @pytest.mark.parametrize("strategy", list(Strategy))
@@ -80,6 +82,63 @@ def test_text_has_the_numbers(cli):
         assert sentence in flat
 
 
+# ---------------------------------------------------------------- models, placement rules
+
+
+def test_a_model_is_python_s(cli):
+    outcome = cli(
+        *("pattern", "model", "--model", "mixtral-8x7b", "--gpus", "32", "--micro-batches", "4"),
+        *("--fix", "tensor=2,context=2,pipeline=2,expert=4,zero=3,recompute=full,interleave=2"),
+        *("--sequence", "16Ki", "--gpu", "b200", "--gpus-per-server", "8"),
+        *("--servers-per-leaf", "2", "--placement", "spread", "--json"),
+    )
+    assert outcome.code == 0, outcome.err
+    case = ModelCase(
+        "mixtral-8x7b",
+        PatternCase(gpus=32, gpus_per_server=8, servers_per_leaf=2, placement=PlacementName.SPREAD),
+        tensor=2,
+        context=2,
+        pipeline=2,
+        expert=4,
+        micro_batches=4,
+        sequence=16384,
+        interleave=2,
+        zero=3,
+        recompute=Recompute.FULL,
+        gpu="b200",
+    )
+    assert json.loads(outcome.out) == {**same(study_model(case)), "nearest": []}
+
+
+def test_a_model_on_a_design_with_its_placements(cli):
+    words = ("pattern", "model", "--gpus", "16", "--fix", "tensor=4", "--design", DESIGN)
+    found = json.loads(cli(*words, "--by-placement", "--json").out)
+    built = railweave.load(Path(DESIGN)).build()
+    case = ModelCase("llama3-8b", PatternCase(gpus=16), tensor=4)
+    assert found.pop("placements") == placement_json(placement_shares(case, built))
+    assert found == {**same(study_model(case, built)), "nearest": []}
+    text = cli(*words, "--by-placement").out
+    assert "What each kind of group sends in a step" in text
+    assert "How far the bytes go by placement rule" in text
+    assert "optimized" in text
+
+
+def test_a_strategy_with_its_placements(cli):
+    words = ("pattern", "context", "--gpus", "8", "--gpus-per-server", "4", "--by-placement")
+    case = PatternCase(Strategy.CONTEXT, 8, gpus_per_server=4)
+    found = json.loads(cli(*words, "--json").out)
+    assert found["placements"] == placement_json(placement_shares(case))
+    assert "rail-aligned" in cli(*words).out
+
+
+def test_what_does_not_fit_names_the_nearest_that_would(cli):
+    words = ("pattern", "model", "--model", "llama3-70b", "--gpus", "8", "--gpus-per-server", "8")
+    found = json.loads(cli(*words, "--fix", "tensor=8", "--json").out)
+    assert found["memory"]["fits"] is False
+    assert found["nearest"][0]["changes"][0] == "16 GPUs instead of 8"
+    assert "Nearest that would fit:" in cli(*words, "--fix", "tensor=8").out
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -92,6 +151,12 @@ def test_text_has_the_numbers(cli):
         (("data", "--design", DESIGN, "--latency", "1us"), "--latency and --design"),
         (("data", "--design", DESIGN, "--gpus", "100"), "100 are wanted, but 32 of 32"),
         (("data", "--servers", "2"), "servers: 2 is not allowed; give 4"),
+        (("data", "--fix", "tensor=2"), "--fix: speaks of a model; take the strategy model"),
+        (("model", "--payload", "1MB", "--trace"), "--payload, --trace: speaks of one exchange"),
+        (("model", "--fix", "tensor=3"), "nearest that would:"),
+        (("model", "--fix", "tenser=3"), "did you mean 'tensor'"),
+        (("model", "--model", "llama9"), "llama9"),
+        (("model", "--design", DESIGN, "--gpu", "b200"), "--gpu and --design"),
     ],
 )
 def test_bad_input_is_refused_with_a_sentence(cli, words, said):

@@ -24,7 +24,7 @@ from railweave.workload.patterns import (
     pattern_traffic,
 )
 
-DATA, TENSOR, PIPELINE, EXPERT = Strategy
+DATA, TENSOR, CONTEXT, PIPELINE, EXPERT = Strategy
 TREE = Algorithm.TREE
 DESIGN = Path(__file__).parents[1] / "golden" / "small.yaml"
 
@@ -155,7 +155,7 @@ def test_comparison_keeps_what_a_strategy_can_have():
     assert studies[DATA].case.skew == 0.0
     trees = compare_strategies(PatternCase(TENSOR, algorithm=TREE))
     kept = {study.case.strategy: study.case.algorithm for study in trees}
-    assert kept == {DATA: TREE, TENSOR: TREE, PIPELINE: None, EXPERT: None}
+    assert kept == {DATA: TREE, TENSOR: TREE, CONTEXT: None, PIPELINE: None, EXPERT: None}
 
 
 # ---------------------------------------------------------------- what is simulated of a step

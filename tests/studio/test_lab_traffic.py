@@ -6,17 +6,20 @@ import contextlib
 import json
 import shlex
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from railweave.units import format_bytes, format_seconds
+from railweave.units import format_bytes, format_seconds, format_si
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 pytestmark = pytest.mark.browser
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
+PLACES = ("share_server", "share_leaf", "share_spine", "share_core")
 STAGE = "[...window.__railweaveCanvas][0]"
 
 
@@ -194,3 +197,146 @@ def test_many_ranks_are_drawn_by_server_on_a_narrow_screen(studio: str, page: Pa
     assert page.get_by_text("256 ranks are drawn as 32, by server").first.is_visible()
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     assert value(page, "messages").replace(",", "").isdigit()
+
+
+# ---------------------------------------------------------------- whole models, placement, jobs
+
+
+def select(page: Page, label: str, option: str) -> None:
+    """Choose one of several."""
+    page.get_by_label(label, exact=True).click()
+    page.get_by_role("option", name=option, exact=True).click()
+
+
+def rows_of(page: Page, name: str) -> list[list[str]]:
+    """Return a table's cells."""
+    found: list[list[str]] = page.evaluate(
+        """name => [...document.querySelectorAll(`[data-table="${name}"] tbody tr`)]
+           .map(row => [...row.cells].map(cell => cell.textContent))""",
+        name,
+    )
+    return found
+
+
+def holds(page: Page, text: str) -> None:
+    """Wait until the command has this in it."""
+    page.wait_for_function(
+        "text => document.querySelector('.rw-copy-command').textContent.includes(text)", arg=text
+    )
+
+
+def test_context_parallel_is_the_commands_with_its_placements(
+    studio: str, page: Page, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened(page, studio, "?gpus=16&per_server=4&per_leaf=2&placement=spread")
+    select(page, "Strategy", "context parallel")
+    holds(page, "pattern context")
+    page.wait_for_function(
+        """() => document.querySelector('[aria-label="Command that compares the rules"]')
+           ?.textContent.includes('pattern context')"""
+    )
+    said = run(f"{command_of(page)} --by-placement", capsys, monkeypatch)
+    assert said["case"]["strategy"] == "context"
+    assert value(page, "volume_per_gpu") == format_bytes(said["bytes_sent_per_gpu"])
+    assert value(page, "transfer_time") == format_seconds(said["time_s"])
+    assert [row[1] for row in rows_of(page, "parts")] == [
+        "all-gather", "all-gather", "reduce-scatter",
+    ]  # fmt: skip
+    assert [row[:5] for row in rows_of(page, "placements")] == [
+        [
+            one["placement"],
+            f"{one['servers']:,}",
+            f"{one['share_server']:.1%}",
+            f"{one['share_leaf']:.1%}",
+            f"{one['share_spine'] + one['share_core']:.1%}",
+        ]
+        for one in said["placements"]
+    ]
+    marked = page.locator('[data-table="placements"] tr[aria-current]')
+    assert marked.inner_text().startswith("spread")
+
+
+def test_a_whole_model_is_the_commands(
+    studio: str, page: Page, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened(page, studio)
+    select(page, "Strategy", "whole model")
+    page.wait_for_selector('[data-table="groups"]')
+    select(page, "Model", "Mixtral 8x7B")
+    enter(page, "Context-parallel ranks", "2")
+    enter(page, "Expert-parallel ranks", "2")
+    holds(page, "context=2,pipeline=2,expert=2")
+    page.wait_for_function(
+        "document.querySelectorAll('[data-table=\"groups\"] tbody tr').length === 6"
+    )
+    said = run(command_of(page), capsys, monkeypatch)
+    assert said["case"]["model"] == "mixtral-8x7b"
+    for key, text in (
+        ("volume_per_gpu", format_si(said["bytes_sent_per_gpu"], "B")),
+        ("total_volume", format_si(said["total_bytes"], "B")),
+        ("largest_groups", f"{said['largest']} {said['groups'][0]['share']:.1%}"),
+        ("share_server", f"{said['share_server']:.1%}"),
+        ("share_spine", f"{said['share_spine']:.1%}"),
+        ("data_degree", f"{said['degrees']['data']:,}"),
+        ("gpu_memory", f"{said['memory']['total_bytes'] / 1e9:,.1f} GB"),
+    ):
+        assert value(page, key) == text, key
+    assert rows_of(page, "groups") == [
+        [
+            one["kind"],
+            " + ".join(one["operations"]),
+            f"{one['groups']:,} × {one['members']:,}",
+            format_si(one["bytes_sent_per_gpu"], "B"),
+            format_si(one["total_bytes"], "B"),
+            *(f"{one[k]:.1%}" for k in ("share", *PLACES)),
+        ]
+        for one in said["groups"]
+    ]
+    # One kind alone is drawn, and a rank stands out in it.
+    select(page, "Groups that are drawn", "pipeline")
+    page.get_by_label("Rank that stands out", exact=True).fill("0")
+    page.get_by_label("Rank that stands out", exact=True).press("Enter")
+    page.wait_for_function(
+        "document.querySelectorAll('[data-table=\"peers\"] tbody tr').length === 1"
+    )
+    assert rows_of(page, "peers")[0][0] == "rank 16"
+    # Degrees that cannot be are refused, with plans that would do.
+    enter(page, "Tensor-parallel ranks", "3")
+    page.get_by_role("alert").filter(has_text="3 does not divide the 32 attention heads").wait_for()
+    page.get_by_role("button", name="Take it").first.click()
+    page.wait_for_function(
+        "document.querySelector('[data-number=\"gpu_memory\"] .rw-value')?.innerText"
+    )
+    assert page.get_by_role("button", name="Take it").count() == 0
+    assert page.get_by_label("Tensor-parallel ranks, exact").input_value() != "3"
+    select(page, "Strategy", "data parallel")
+    page.wait_for_selector('[data-number="transfer_time"]')
+
+
+def test_several_jobs_are_the_commands(
+    studio: str, page: Page, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened(page, studio)
+    page.get_by_text("The loaded design has fewer than two jobs.").wait_for()
+    page.goto(f"{studio}/design")
+    page.locator(".cm-content").wait_for()
+    page.get_by_role("combobox", name="Start from an example").click()
+    page.get_by_role("option", name="three-jobs", exact=True).click()
+    page.get_by_text("three-jobs.yaml is loaded").wait_for()
+    opened(page, studio)
+    page.get_by_role("button", name="Run them alone and together").click()
+    page.wait_for_selector('[data-table="interference"]')
+    command = "railweave simulate three-jobs.yaml --interference"
+    assert command in page.locator("main").inner_text()
+    said = run(command.replace("three", f"{EXAMPLES}/three"), capsys, monkeypatch)
+    shown = {(row[0], row[1]): row for row in rows_of(page, "interference")}
+    assert len(shown) == sum(len(one["jobs"]) for one in said)
+    for one in said:
+        for job in one["jobs"]:
+            row = shown[job["name"], one["placement"]]
+            assert row[3:6] == [
+                format_seconds(job["alone_s"]),
+                format_seconds(job["together_s"]),
+                f"{job['slowdown']:.3g}×",
+            ]
+            assert row[7:] == [f"{job['share_crossing']:.1%}", f"{job['shared_links']:,}"]

@@ -12,11 +12,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from railweave.design.models import Algorithm, PlacementName
+from railweave.design.models import Algorithm, PlacementName, Recompute
 from railweave.errors import InputError
 from railweave.report.patterns import study_pattern
+from railweave.report.patterns_model import study_model
+from railweave.report.patterns_placement import placement_shares
+from railweave.report.patterns_tables import placement_table
 from railweave.studio.lab import Number
 from railweave.studio.labs._traffic import (
+    Shown,
     State,
     Where,
     algorithms_of,
@@ -25,15 +29,29 @@ from railweave.studio.labs._traffic import (
     figures,
     study,
     what_if,
+    with_model,
     with_strategy,
 )
 from railweave.studio.labs._traffic_flights import OTHER, PLACE_ROLES
 from railweave.studio.labs._traffic_html import comparison_html, variations_html
+from railweave.studio.labs._traffic_model import (
+    model_case_of,
+    model_figures,
+    model_view,
+    nearest,
+)
+from railweave.studio.labs._traffic_more import (
+    interference_job,
+    interference_tables,
+    job_names,
+    placements,
+)
 from railweave.studio.labs._traffic_scene import pattern_scene, rank_of
 from railweave.studio.state import from_query, to_query
 from railweave.workload.patterns import PatternCase, Strategy
 
-DESIGN = Path(__file__).resolve().parents[2] / "examples" / "superpod-h100-1su.yaml"
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+DESIGN = EXAMPLES / "superpod-h100-1su.yaml"
 MANY = State(gpus=16, per_server=4, per_leaf=2, latency="5 us", payload="8 MB", exchanges=2)
 
 
@@ -240,10 +258,158 @@ def test_strategies_are_compared_fastest_first():
     assert times == sorted(times)
     assert {one.case.strategy for one in found.studies} == set(Strategy)
     page = comparison_html(found.studies, Strategy.DATA)
-    assert page.count("<tr") == 5
+    assert page.count("<tr") == 1 + len(Strategy)
     assert page.count("aria-current") == 1
     other = what_if(replace(MANY, payload="64 kB", exchanges=1), "")
     assert "data overtakes expert" in variations_html(other.variations)
     assert any("Expert is ahead of data/tensor here; above" in text for text in other.words)
     with pytest.raises(InputError, match="give up to 64"):
         what_if(replace(MANY, gpus=96), "")
+
+
+# ---------------------------------------------------------------- whole models
+
+MODEL = replace(
+    State(), whole=True, model="mixtral-8x7b", gpus=32, per_server=8, per_leaf=2, tensor=2,
+    context=2, pipeline=2, expert=2, micro_batches=4, sequence=8192,
+)  # fmt: skip
+
+
+def test_a_model_shows_its_study():
+    view = model_view(MODEL, "", "")
+    truth = study_model(model_case_of(MODEL))
+    by_key = {one.key: one for one in view.numbers}
+    assert by_key["volume_per_gpu"].value == truth.bytes_sent_per_gpu
+    assert by_key["total_volume"].value == truth.total_bytes
+    assert by_key["share_spine"].value == truth.share_spine
+    assert by_key["largest_groups"].text.startswith(f"{truth.groups[0].kind} ")
+    assert by_key["gpu_memory"].value == truth.memory.total_bytes
+    assert by_key["global_batch"].value == 4 * 4
+    assert view.words == truth.interpretation
+    assert view.fits
+    assert len(view.groups.rows) == len(truth.groups) == len(view.explanations) - 1
+    assert nearest(MODEL, "") == ()
+
+
+def test_one_kind_of_group_is_drawn_alone():
+    whole = model_figures(replace(MODEL, picked=3), "")
+    assert whole.talk.picked.startswith("Rank 3 ")
+    one = model_figures(replace(MODEL, shown=Shown.TENSOR), "")
+    assert one.study.total_bytes < whole.study.total_bytes
+    assert {group.kind for group in one.study.groups} == {"tensor"}
+    absent = replace(MODEL, context=1, shown=Shown.CONTEXT)
+    assert len(model_figures(absent, "").study.groups) > 1  # nothing of it: all are drawn
+
+
+def test_degrees_that_cannot_be_lead_to_plans_that_can():
+    wrong = replace(MODEL, tensor=3)
+    view = model_view(wrong, "", "")
+    assert "3 does not divide the 32 attention heads" in view.problem
+    assert not view.fits
+    assert view.numbers == ()
+    found = nearest(wrong, "")
+    assert found
+    for _, state in found:
+        assert model_view(state, "", "").fits
+    large = replace(State(), whole=True, model="llama3-70b", gpus=8, per_server=8, tensor=8,
+                    pipeline=1)  # fmt: skip
+    assert not model_view(large, "", "").fits
+    on_small = replace(large, gpus=4, tensor=4, where=Where.DESIGN)
+    small = (EXAMPLES / "two-servers-4-gpus.yaml").read_text(encoding="utf-8")
+    more = nearest(on_small, small)  # plans for more GPUs than there are have no inputs
+    assert "GPUs instead of 4" in more[0][0]
+    assert more[0][1] is None
+    text, state = nearest(large, "")[0]
+    assert text.startswith("16 GPUs instead of 8")
+    assert model_view(state, "", "").fits
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        MODEL,
+        replace(State(), whole=True, gpus=8, tensor=8, pipeline=1),
+        replace(
+            MODEL, zero=3, recompute=Recompute.FULL, interleave=2, sequence_parallel=False,
+            placement=PlacementName.OPTIMIZED, latency="2 us", skew=4, strategy=Strategy.EXPERT,
+        ),
+    ],
+)  # fmt: skip
+def test_python_and_command_reproduce_a_model(state, capsys, monkeypatch):
+    view = model_view(state, "", "")
+    assert not view.problem
+    variables: dict[str, object] = {}
+    exec(view.reproduce.python, variables)
+    again = variables["study"]
+    assert again.case == view.study.case
+    assert again.total_bytes == view.study.total_bytes
+    capsys.readouterr()
+    said = _by_command(view.reproduce.command, capsys, monkeypatch)
+    assert said["bytes_sent_per_gpu"] == view.study.bytes_sent_per_gpu
+    assert said["interpretation"] == list(view.words)
+
+
+def test_a_model_on_a_design():
+    state = replace(MODEL, where=Where.DESIGN, speed="1 Gb/s")
+    view = model_view(state, DESIGN.read_text(encoding="utf-8"), "superpod.yaml")
+    assert "--design superpod.yaml" in view.reproduce.command
+    assert "superpod-h100-1su" in view.study.network
+    with pytest.raises(InputError, match="1000 are wanted"):
+        model_view(
+            replace(state, gpus=1000, pipeline=1, expert=1, context=1),
+            DESIGN.read_text(encoding="utf-8"),
+            "superpod.yaml",
+        )
+
+
+def test_beginning_with_a_model_gives_it_servers():
+    begun = with_model(State())
+    assert (begun.whole, begun.gpus, begun.per_server) == (True, 32, 8)
+    assert model_view(begun, "", "").fits
+    few = with_model(replace(State(), gpus=6))
+    assert (few.gpus, few.tensor, few.pipeline) == (6, 2, 1)
+    assert not model_view(few, "", "").problem
+    assert not with_strategy(begun, Strategy.DATA).whole
+
+
+# ---------------------------------------------------------------- placement, several jobs
+
+
+@pytest.mark.parametrize("state", [MODEL, replace(MANY, strategy=Strategy.CONTEXT)])
+def test_placement_rules_are_compared(state):
+    found = placements(replace(state, placement=PlacementName.RANDOM), "")
+    case = model_case_of(state) if state.whole else case_of(state)
+    assert found.table == placement_table(placement_shares(case))
+    assert found.table.rows[found.marked][0] == "random"
+    assert found.figure.data
+
+
+class Silent:
+    """A job's context that only remembers how far it was."""
+
+    def __init__(self) -> None:
+        self.parts: list[float] = []
+
+    def progress(self, step: str, fraction: float) -> None:
+        self.parts.append(fraction)
+
+    def publish(self, document: object) -> None:
+        raise AssertionError(document)
+
+    def check(self) -> None:
+        return None
+
+
+def test_several_jobs_are_the_commands(capsys, monkeypatch):
+    path = EXAMPLES / "three-jobs.yaml"
+    text = path.read_text(encoding="utf-8")
+    assert job_names(text) == ("first", "second", "third")
+    assert job_names("") == job_names("no design") == ()
+    context = Silent()
+    found = interference_job(text, context)
+    assert context.parts == sorted(context.parts)
+    said = _by_command(f"railweave simulate {path} --interference", capsys, monkeypatch)
+    assert json.loads(json.dumps(found["placements"])) == said
+    tables = interference_tables(json.loads(json.dumps(found)))
+    assert tables[0].id == "interference"
+    assert len(tables[0].rows) == 3 * len(said)

@@ -9,12 +9,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from railweave.design.models import ALGORITHMS, Algorithm, Collective, PlacementName
+from railweave.catalog import default_catalog
+from railweave.design.models import (
+    ALGORITHMS,
+    Algorithm,
+    Collective,
+    PlacementName,
+    Recompute,
+)
 from railweave.engine.analytic import simulate_analytic
 from railweave.engine.flow import simulate_flow
 from railweave.errors import InputError
 from railweave.fabric import LinkLayer
-from railweave.workload import Communicator, TrafficBuilder, collective_traffic
+from railweave.workload import Communicator, Degrees, TrafficBuilder, collective_traffic
 from railweave.workload.patterns import (
     MOST_GPUS,
     PatternCase,
@@ -26,6 +33,7 @@ from railweave.workload.patterns import (
     pattern_volume,
     plain_network,
 )
+from railweave.workload.training import TrainingStep, step_volume
 
 EXPERT = Strategy.EXPERT
 
@@ -134,6 +142,35 @@ def test_uniform_experts_are_two_all_to_alls():
         assert np.array_equal(src, once.src)
         assert np.array_equal(dst, once.dst)
         assert size == pytest.approx(once.chunk_bytes)
+
+
+@given(st.integers(2, 16), st.sampled_from([1, 2, 4, 8]), st.integers(1, 4), st.booleans())
+@settings(max_examples=25, deadline=None)
+def test_context_rings_send_what_a_training_step_does(context, tensor, micro_batches, full):
+    shape = default_catalog().model("llama3-8b")
+    sequence = 512 * context
+    degrees = Degrees(tensor, 1, 1, 1, context)
+    step = TrainingStep(shape, degrees, micro_batches, 2, sequence=sequence)
+    # keys and values of 2 whole sequences in one layer, in 2 bytes each, split over tensor ranks
+    size = 2 * 2 * 2 * sequence * shape.kv_heads * shape.width_per_head // tensor
+    case = PatternCase(Strategy.CONTEXT, context, size, exchanges=shape.layers * micro_batches)
+    volume = pattern_volume(case)
+    assert volume.bytes_sent_per_gpu == pytest.approx(float(step_volume(step).context_bytes[0]))
+    assert volume.formula == "3·E·((n-1)/n·S)"
+    assert [part.collective.value for part in volume.parts] == [
+        "all-gather", "all-gather", "reduce-scatter",
+    ]  # fmt: skip
+    if full:  # recomputation gathers once more
+        more = replace(step, recompute=Recompute.FULL)
+        assert float(step_volume(more).context_bytes[0]) == pytest.approx(
+            volume.bytes_sent_per_gpu * 4 / 3
+        )
+
+
+def test_context_talks_to_one_neighbour():
+    traffic = traffic_of(PatternCase(Strategy.CONTEXT, 5, 1_000_000, exchanges=2))
+    assert ((traffic.dst - traffic.src) % 5 == 1).all()
+    assert sent(traffic, 5) == pytest.approx([2 * 3 * 4 / 5 * 1e6] * 5)
 
 
 def test_a_hot_rank_gets_its_share_and_gives_it_back():

@@ -1,4 +1,4 @@
-"""``railweave pattern``: what a way of training in parallel sends, how long it takes, and why."""
+"""``railweave pattern``: what a way of training in parallel sends, how far, how long, and why."""
 
 from __future__ import annotations
 
@@ -11,7 +11,19 @@ import typer
 
 from railweave.cli._options import Json
 from railweave.cli._output import print_json, print_text
+from railweave.cli._pattern_model import (
+    ByPlacement,
+    Fix,
+    GpuName,
+    MicroBatches,
+    ModelName,
+    Sequence,
+    model_case,
+    run_model,
+    tell_placements,
+)
 from railweave.design.models import Algorithm, PlacementName
+from railweave.errors import InputError
 
 if TYPE_CHECKING:
     from railweave.report.patterns import PatternStudy
@@ -23,12 +35,17 @@ _WIDTH: Final = 80
 
 
 class StrategyName(StrEnum):
-    """The strategies of :mod:`railweave.workload.patterns`, without loading them at the start."""
+    """The strategies of :mod:`railweave.workload.patterns`, without loading them at the start.
+
+    A model has groups of several of them.
+    """
 
     DATA = "data"
     TENSOR = "tensor"
+    CONTEXT = "context"
     PIPELINE = "pipeline"
     EXPERT = "expert"
+    MODEL = "model"
 
 
 _DEFAULTS: Final = {
@@ -40,13 +57,16 @@ _DEFAULTS: Final = {
 }
 
 Gpus = Annotated[int, typer.Option("--gpus", help="GPUs that train together, 2 to 1,024.")]
-Payload = Annotated[str, typer.Option("--payload", help="Bytes of one exchange, such as 64MiB.")]
+Payload = Annotated[
+    str | None,
+    typer.Option("--payload", help="Bytes of one exchange, such as 64MiB. Default 256 MB."),
+]
 Exchanges = Annotated[
-    int,
+    int | None,
     typer.Option(
         "--exchanges",
-        help="A step: all-reduces (data, tensor), micro-batches (pipeline), mixture layers "
-        "(expert).",
+        help="A step: all-reduces (data, tensor), attention layers (context), micro-batches "
+        "(pipeline), mixture layers (expert). Default 1.",
     ),
 ]
 Speed = Annotated[
@@ -150,6 +170,17 @@ def _seconds(text: str | None) -> float | None:
     return None if text is None else parse_seconds(text)
 
 
+def _refuse(options: dict[str, object], *, whole: bool) -> None:
+    """Refuse options that speak of something else."""
+    given = [name for name, value in options.items() if value is not None]
+    if given and whole:
+        raise InputError(
+            f"{', '.join(given)}: speaks of one exchange, and a model has its own; leave it out"
+        )
+    if given:
+        raise InputError(f"{', '.join(given)}: speaks of a model; take the strategy model")
+
+
 def register(app: typer.Typer) -> None:
     """Add the command to the app."""
 
@@ -159,8 +190,8 @@ def register(app: typer.Typer) -> None:
             StrategyName, typer.Argument(metavar="STRATEGY", help="What the GPUs share out.")
         ],
         gpus: Gpus = 4,
-        payload: Payload = "256 MB",
-        exchanges: Exchanges = 1,
+        payload: Payload = None,
+        exchanges: Exchanges = None,
         speed: Speed = None,
         latency: Latency = None,
         gpus_per_server: GpusPerServer = None,
@@ -171,15 +202,20 @@ def register(app: typer.Typer) -> None:
         placement: Placement = PlacementName.PACKED,
         skew: Skew = 0.0,
         algorithm: TheAlgorithm = None,
+        model: ModelName = None,
+        fix: Fix = None,
+        micro_batches: MicroBatches = None,
+        sequence: Sequence = None,
+        gpu: GpuName = None,
         design: Design = None,
+        by_placement: ByPlacement = False,
         trace: Trace = False,
         json: Json = False,
     ) -> None:
-        """Traffic of data, tensor, pipeline or expert parallelism: bytes, time, what binds.
+        """Traffic of data, tensor, context, pipeline or expert parallelism, or of a whole model.
 
         Example: railweave pattern tensor --gpus 8 --payload 32MiB --exchanges 128 --latency 5us
         """
-        from railweave.errors import InputError
         from railweave.report.patterns import study_pattern
         from railweave.units import parse_bps, parse_bytes
         from railweave.workload.patterns import PatternCase, Strategy
@@ -199,11 +235,20 @@ def register(app: typer.Typer) -> None:
                 f"{', '.join(given)} and --design: the design has its own network; leave one of "
                 "both out"
             )
+        whole = strategy is StrategyName.MODEL
+        _refuse(
+            {"--payload": payload, "--exchanges": exchanges, "--skew": skew or None,
+             "--algorithm": algorithm, "--trace": trace or None}
+            if whole
+            else {"--model": model, "--fix": fix, "--micro-batches": micro_batches,
+                  "--sequence": sequence, "--gpu": gpu},
+            whole=whole,
+        )  # fmt: skip
         case = PatternCase(
-            strategy=Strategy(strategy.value),
+            strategy=Strategy.DATA if whole else Strategy(strategy.value),
             gpus=gpus,
-            payload_bytes=parse_bytes(payload),
-            exchanges=exchanges,
+            payload_bytes=parse_bytes(payload or "256 MB"),
+            exchanges=1 if exchanges is None else exchanges,
             link_bps=parse_bps(speed or _DEFAULTS["--speed"]),
             latency_s=_seconds(latency) or 0.0,
             gpus_per_server=1 if gpus_per_server is None else gpus_per_server,
@@ -220,8 +265,26 @@ def register(app: typer.Typer) -> None:
             from railweave.api import load
 
             built = load(design).build()
+        if whole:
+            of_model = model_case(
+                case,
+                model=model,
+                fix=fix,
+                micro_batches=micro_batches,
+                sequence=sequence,
+                gpu=gpu,
+            )
+            run_model(of_model, built, by_placement=by_placement, json=json)
+            return
         study = study_pattern(case, built)
-        if json:
-            print_json(study.to_json())
-        else:
+        if not json:
             _tell(study, trace=trace)
+            if by_placement:
+                tell_placements(case, built)
+            return
+        document = study.to_json()
+        if by_placement:
+            from railweave.report.patterns_placement import placement_json, placement_shares
+
+            document["placements"] = placement_json(placement_shares(case, built))
+        print_json(document)

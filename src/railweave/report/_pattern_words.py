@@ -14,8 +14,9 @@ from railweave.workload.patterns import PatternVolume, Strategy
 
 if TYPE_CHECKING:
     from railweave.report.patterns import PatternStudy
+    from railweave.report.patterns_groups import Spread
 
-__all__ = ["explain_pattern", "interpret_pattern", "strategy_title"]
+__all__ = ["explain_pattern", "interpret_pattern", "strategy_title", "where_words"]
 
 _MATTERS = 0.01
 
@@ -40,7 +41,7 @@ def interpret_pattern(study: PatternStudy) -> tuple[str, ...]:
         for text in (
             _what(study),
             _who(study),
-            _where(study),
+            where_words(study),
             _binding(study),
             _turning_point(study),
             _rate(study),
@@ -58,6 +59,7 @@ def _what(study: PatternStudy) -> str:
     does = {
         Strategy.DATA: f"all-reduce {size} of gradients",
         Strategy.TENSOR: f"all-reduce {size} of activations",
+        Strategy.CONTEXT: f"gather {size} of keys and values twice and scatter their gradients",
         Strategy.PIPELINE: f"hand {size} of activations to the next stage and as much in gradients "
         "back",
         Strategy.EXPERT: f"dispatch {size} of tokens each to the experts and combine the outcome",
@@ -88,7 +90,8 @@ def _who(study: PatternStudy) -> str:
     return f"A GPU sends to {low:,} to {high:,} others."
 
 
-def _where(study: PatternStudy) -> str:
+def where_words(study: Spread) -> str:
+    """Say how far the bytes go."""
     parts = [
         (study.share_server, "stay inside a server"),
         (study.share_leaf, "cross no more than a leaf"),
@@ -149,7 +152,10 @@ def _rate(study: PatternStudy) -> str:
     busbw = collective_bandwidth(
         op, study.case.gpus, study.case.payload_bytes, study.time_s / times
     )[1]
-    return f"{text}; the bus bandwidth of the {op.value} is {busbw / 1e9:.4g} GB/s."
+    name = " and ".join(
+        dict.fromkeys(part.collective.value for part in study.volume.parts if part.collective)
+    )
+    return f"{text}; the bus bandwidth of the {name} is {busbw / 1e9:.4g} GB/s."
 
 
 def _hot(study: PatternStudy) -> str:

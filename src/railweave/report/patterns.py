@@ -32,7 +32,14 @@ from railweave.workload.placement import nic_leaves
 if TYPE_CHECKING:
     from railweave.api import BuiltDesign
 
-__all__ = ["PatternEvent", "PatternStudy", "compare_strategies", "study_pattern"]
+__all__ = [
+    "PatternEvent",
+    "PatternStudy",
+    "compare_strategies",
+    "network_words",
+    "shares_of_matrix",
+    "study_pattern",
+]
 
 F64 = npt.NDArray[np.float64]
 I32 = npt.NDArray[np.int32]
@@ -179,11 +186,11 @@ def study_pattern(
     volume = pattern_volume(case, per_server)
     matrix = _matrix(case, comm, fabric, run)
     sent = matrix.sum(axis=1)
-    shares = _shares(fabric, comm, matrix)
+    shares = shares_of_matrix(fabric, comm.nodes, matrix)
     latency_s = max(run.analytic_s - run.bandwidth_s, 0.0)
     study = PatternStudy(
         case=case,
-        network=_network(case, comm, fabric, built),
+        network=network_words(case, comm.nodes, fabric, built),
         fabric=fabric,
         nodes=comm.nodes,
         link_bps=_link_bps(fabric, comm),
@@ -218,7 +225,7 @@ def study_pattern(
 def compare_strategies(
     case: PatternCase, built: BuiltDesign | None = None, *, routing: RoutingSet | None = None
 ) -> tuple[PatternStudy, ...]:
-    """Study all four strategies with what else the case says, fastest first.
+    """Study all strategies with what else the case says, fastest first.
 
     Skew is kept for experts only, an algorithm where the strategy's collective has it.
     """
@@ -239,10 +246,9 @@ def compare_strategies(
 # ---------------------------------------------------------------- network
 
 
-def _network(
-    case: PatternCase, comm: Communicator, fabric: Fabric, built: BuiltDesign | None
-) -> str:
-    servers = len(np.unique(fabric.node_server[comm.nodes]))
+def network_words(case: PatternCase, nodes: I32, fabric: Fabric, built: BuiltDesign | None) -> str:
+    """Say how many GPUs are where, by which rule."""
+    servers = len(np.unique(fabric.node_server[nodes]))
     where = f"{case.gpus:,} GPUs on {servers:,} {'server' if servers == 1 else 'servers'}"
     if built is not None:
         return f"{where} of {built.design.name}, {case.placement.value}"
@@ -308,11 +314,10 @@ def _messages(case: PatternCase, run: PatternRun) -> int:
     return int(traffic.task_rounds[traffic.stream_task].sum()) * run.repeats
 
 
-def _shares(fabric: Fabric, comm: Communicator, matrix: F64) -> tuple[float, ...]:
+def shares_of_matrix(fabric: Fabric, nodes: I32, matrix: F64) -> tuple[float, ...]:
+    """Return the parts of an (n, n) matrix of bytes by the farthest place that they pass."""
     src, dst = np.nonzero(matrix)
-    found = byte_shares(
-        fabric, comm.nodes[src], comm.nodes[dst], matrix[src, dst], rail_aware=False
-    )
+    found = byte_shares(fabric, nodes[src], nodes[dst], matrix[src, dst], rail_aware=False)
     total = found.total_bytes or 1.0
     parts = (found.server_bytes, found.leaf_bytes, found.spine_bytes, found.core_bytes)
     return tuple(part / total for part in parts)

@@ -9,7 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from railweave.report._chord import Chords, chords
-from railweave.report.patterns_groups import PLACE_NAMES, RankGroups, pair_reach, rank_groups
+from railweave.report.patterns_groups import (
+    PLACE_NAMES,
+    RankGroups,
+    Spread,
+    Talk,
+    pair_reach,
+    rank_groups,
+)
 from railweave.report.style import COLOURS, ROLE_COLOURS, house_layout
 from railweave.units import format_bytes, format_seconds
 
@@ -55,7 +62,7 @@ def _short(groups: RankGroups) -> list[str]:
     return [name.removeprefix("rank ").removeprefix("ranks ") for name in groups.names]
 
 
-def draw_matrix(study: PatternStudy, *, picked: int | None = None) -> go.Figure:
+def draw_matrix(study: Talk, *, picked: int | None = None) -> go.Figure:
     """Draw who sends how much to whom in a step: senders down, receivers across.
 
     More than :data:`MOST_CELLS` ranks are drawn by server, leaf or block.
@@ -104,7 +111,7 @@ def draw_matrix(study: PatternStudy, *, picked: int | None = None) -> go.Figure:
 
 
 def _cell_texts(
-    study: PatternStudy, groups: RankGroups, amount: F64, words: dict[float, str]
+    study: Talk, groups: RankGroups, amount: F64, words: dict[float, str]
 ) -> list[list[str]]:
     reach = pair_reach(study, groups)
     mostly = "" if groups.kind == "rank" else "mostly "
@@ -149,7 +156,7 @@ def _frames(one: int, count: int) -> list[dict[str, Any]]:
 # ---------------------------------------------------------------- chords
 
 
-def draw_chord(study: PatternStudy, *, picked: int | None = None) -> go.Figure:
+def draw_chord(study: Talk, *, picked: int | None = None) -> go.Figure:
     """Draw ranks as arcs round a circle, as long as what they send, and ribbons between them.
 
     A ribbon is as wide at each end as what that end sends, and coloured by the farthest place that
@@ -288,7 +295,7 @@ def _beside(x: float, y: float) -> str:
 # ---------------------------------------------------------------- shares, comparison
 
 
-def draw_shares(study: PatternStudy) -> go.Figure:
+def draw_shares(study: Spread) -> go.Figure:
     """Draw the parts of a step's bytes by the farthest place they pass, one stacked bar."""
     import plotly.graph_objects as go
 

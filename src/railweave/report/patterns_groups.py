@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -14,13 +14,11 @@ from railweave.workload import message_reach
 from railweave.workload._communicator import gpu_nic
 from railweave.workload.placement import nic_leaves
 
-if TYPE_CHECKING:
-    from railweave.report.patterns import PatternStudy
-
-__all__ = ["PLACE_NAMES", "RankGroups", "pair_reach", "rank_groups"]
+__all__ = ["PLACE_NAMES", "RankGroups", "Spread", "Talk", "pair_reach", "rank_groups"]
 
 F64 = npt.NDArray[np.float64]
 I8 = npt.NDArray[np.int8]
+I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 Kind: TypeAlias = Literal["rank", "server", "leaf", "block"]
 
@@ -31,6 +29,54 @@ _KINDS: Final = {
     "leaf": "leaf (servers on the same leaves together)",
     "block": "block of neighbouring ranks",
 }
+
+
+class Talk(Protocol):
+    """Who talks to whom: a study of a pattern, or of a model."""
+
+    @property
+    def fabric(self) -> Fabric:
+        """Where the ranks are."""
+        ...
+
+    @property
+    def nodes(self) -> I32:
+        """GPU nodes by rank, (n,)."""
+        ...
+
+    @property
+    def matrix_bytes(self) -> F64:
+        """Bytes from rank to rank, (n, n)."""
+        ...
+
+
+class Spread(Protocol):
+    """How far bytes go: parts of all bytes by the farthest place they pass."""
+
+    @property
+    def total_bytes(self) -> float:
+        """All bytes."""
+        ...
+
+    @property
+    def share_server(self) -> float:
+        """In a server."""
+        ...
+
+    @property
+    def share_leaf(self) -> float:
+        """Under a leaf."""
+        ...
+
+    @property
+    def share_spine(self) -> float:
+        """Across a spine."""
+        ...
+
+    @property
+    def share_core(self) -> float:
+        """Across a core switch."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +113,7 @@ class RankGroups:
         return total.reshape(count, count).astype(np.float64)
 
 
-def rank_groups(study: PatternStudy, most: int) -> RankGroups:
+def rank_groups(study: Talk, most: int) -> RankGroups:
     """Return the finest grouping of a study's ranks with at most ``most`` groups.
 
     Ranks by themselves; by server; servers on the same leaves together; blocks of ranks in a row.
@@ -123,7 +169,7 @@ def _under(fabric: Fabric, server: int, leaves: tuple[int, ...]) -> str:
     return f"under {names[0]}" + (f" to {names[-1]}" if len(names) > 1 else "")
 
 
-def pair_reach(study: PatternStudy, groups: RankGroups | None = None) -> I8:
+def pair_reach(study: Talk, groups: RankGroups | None = None) -> I8:
     """Return the farthest place that the bytes from one to another pass, (n, n) or (G, G).
 
     −1 where nothing is sent. Of groups: where most of their bytes pass.

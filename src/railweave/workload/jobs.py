@@ -75,7 +75,8 @@ class JobPlan:
     """One job: where its ranks are, what it sends and what was assumed.
 
     ``nodes`` are the GPU nodes by rank. ``op``, ``algorithm`` and ``size_bytes`` are of a
-    collective job; ``degrees`` of a model's, with the ``shares`` of each kind of group for a step.
+    collective job; ``degrees`` of a model's, with the ``shares`` of each kind of group for the
+    ``step``.
     """
 
     job: Job
@@ -87,6 +88,7 @@ class JobPlan:
     size_bytes: int | None = None
     degrees: Degrees | None = None
     shares: dict[GroupKind, ByteShares] | None = None
+    step: TrainingStep | None = None
 
     @property
     def name(self) -> str:
@@ -316,6 +318,7 @@ def _plan_training(  # noqa: PLR0917 - as plan_job
         step_assumptions(step),
         degrees=degrees,
         shares=group_shares(fabric, nodes, step),
+        step=step,
     )
 
 

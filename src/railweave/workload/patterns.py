@@ -5,6 +5,9 @@ One *exchange* of n GPUs with a payload of S bytes is
 * data parallel: an all-reduce of S, the gradients (or one bucket of them);
 * tensor parallel: an all-reduce of S, the activations of one half of a layer (attention or
   feed-forward), forward or backward: a layer makes four of them;
+* context parallel: one layer and micro-batch of sequences that are cut over the GPUs: keys and
+  values, S bytes for the whole sequences, are gathered forward and again backward, and their
+  gradients are reduced and scattered: blocks that go round a ring;
 * pipeline parallel: one micro-batch: every stage hands activations of S bytes to the next, and
   their gradients, as large, go back;
 * expert parallel: one mixture layer: every GPU dispatches S bytes of tokens to the experts of all
@@ -14,7 +17,8 @@ Exchanges follow each other, except that the micro-batches of a pipeline overlap
 next one while the others are on their way.
 
 Shoeybi et al., 2019 (Megatron-LM: tensor and pipeline parallelism); Lepikhin et al., 2020 (GShard:
-experts); Patarasuk and Yuan, 2009 (all-reduce of gradients in a ring).
+experts); Liu et al., 2023 (ring attention); Patarasuk and Yuan, 2009 (all-reduce of gradients in a
+ring).
 """
 
 from __future__ import annotations
@@ -55,6 +59,7 @@ __all__ = [
     "plain_network",
 ]
 
+I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
 
@@ -69,6 +74,7 @@ class Strategy(StrEnum):
 
     DATA = "data"
     TENSOR = "tensor"
+    CONTEXT = "context"
     PIPELINE = "pipeline"
     EXPERT = "expert"
 
@@ -76,6 +82,7 @@ class Strategy(StrEnum):
 _COLLECTIVE: Final = {
     Strategy.DATA: Collective.ALL_REDUCE,
     Strategy.TENSOR: Collective.ALL_REDUCE,
+    Strategy.CONTEXT: Collective.ALL_GATHER,
     Strategy.EXPERT: Collective.ALL_TO_ALL,
 }
 
@@ -155,7 +162,10 @@ class PatternCase:
 
     @property
     def collective(self) -> Collective | None:
-        """The strategy's collective; None for a pipeline."""
+        """The strategy's collective; None for a pipeline.
+
+        Of context parallelism the gather; its reduce-scatter has the same algorithms.
+        """
         return _COLLECTIVE.get(self.strategy)
 
     @property
@@ -227,21 +237,30 @@ def pattern_volume(case: PatternCase, ranks_per_server: int | None = None) -> Pa
         return _pipeline_volume(case)
     if case.skew:
         return _skewed_volume(case)
-    each = collective_volume(
-        op,
-        algorithm,
-        case.gpus,
-        case.payload_bytes,
-        ranks_per_server=ranks_per_server or case.gpus_per_server,
-    )
     parts = pattern_parts(case)
-    times = len(parts) * case.exchanges
+    each = [
+        collective_volume(
+            part.collective or op,
+            algorithm,
+            case.gpus,
+            case.payload_bytes,
+            ranks_per_server=ranks_per_server or case.gpus_per_server,
+        )
+        for part in parts
+    ]
+    times = case.exchanges
+    most = sum(one.bytes_sent_per_rank for one in each)
+    if len(parts) > 1 and algorithm is Algorithm.HALVING_DOUBLING:
+        # where n is no power of two, gather and scatter are not heaviest on the same rank
+        once = pattern_traffic(case, Communicator.flat(case.gpus), exchanges=1)
+        most = float(np.bincount(once.src, once.stream_bytes).max())
+    many = f"{len(parts)}·" if len(parts) > 1 else ""  # all parts have the same formula
     return PatternVolume(
         parts,
-        times * each.bytes_sent_per_rank,
-        times * each.total_bytes,
-        times * each.steps,
-        f"{'2·' * (len(parts) - 1)}E·({each.formula})",
+        times * most,
+        times * sum(one.total_bytes for one in each),
+        times * sum(one.steps for one in each),
+        f"{many}E·({each[0].formula})",
         _SOURCES[case.strategy],
     )
 
@@ -249,6 +268,7 @@ def pattern_volume(case: PatternCase, ranks_per_server: int | None = None) -> Pa
 _SOURCES: Final = {
     Strategy.DATA: "an all-reduce of the gradients; Patarasuk and Yuan, 2009",
     Strategy.TENSOR: "an all-reduce of activations; Shoeybi et al., 2019",
+    Strategy.CONTEXT: "keys and values gathered twice, their gradients scattered; Liu et al., 2023",
     Strategy.PIPELINE: "activations forward, their gradients back; Shoeybi et al., 2019",
     Strategy.EXPERT: "all-to-all dispatch and combine; Lepikhin et al., 2020",
 }
@@ -259,15 +279,23 @@ def pattern_parts(case: PatternCase) -> tuple[PatternPart, ...]:
     names = {
         Strategy.DATA: ("gradients",),
         Strategy.TENSOR: ("activations",),
+        Strategy.CONTEXT: ("keys and values forward", "keys and values again", _KV_GRADIENTS),
         Strategy.PIPELINE: ("activations forward", "gradients back"),
         Strategy.EXPERT: ("dispatch", "combine"),
     }[case.strategy]
     return tuple(
         PatternPart(
-            name, case.collective, case.chosen_algorithm, case.payload_bytes, case.exchanges
+            name,
+            Collective.REDUCE_SCATTER if name == _KV_GRADIENTS else case.collective,
+            case.chosen_algorithm,
+            case.payload_bytes,
+            case.exchanges,
         )
         for name in names
     )
+
+
+_KV_GRADIENTS: Final = "their gradients"
 
 
 def _pipeline_volume(case: PatternCase) -> PatternVolume:
@@ -371,7 +399,12 @@ def pattern_ranks(case: PatternCase, fabric: Fabric, *, seed: int = 0) -> Commun
     Raises:
         InputError: more ranks than GPUs.
     """
-    return Communicator.from_fabric(fabric, place(fabric, case.gpus, case.placement, seed=seed))
+
+    def sends(nodes: I32) -> Traffic:
+        return pattern_traffic(case, Communicator.from_fabric(fabric, nodes), exchanges=1)
+
+    nodes = place(fabric, case.gpus, case.placement, seed=seed, sends=sends)
+    return Communicator.from_fabric(fabric, nodes)
 
 
 def pattern_traffic(
@@ -415,7 +448,7 @@ def pattern_traffic(
             after = append_collective(
                 builder,
                 comm,
-                case.collective,
+                part.collective or case.collective,
                 case.payload_bytes,
                 algorithm=case.algorithm,
                 label=label,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from railweave.design.models import ALGORITHMS, Algorithm, Collective, PlacementName
+from railweave.design.models import ALGORITHMS, Algorithm, Collective, PlacementName, Recompute
 from railweave.errors import InputError
 from railweave.report.patterns import PatternStudy, compare_strategies, study_pattern
 from railweave.report.patterns_compare import (
@@ -48,6 +49,7 @@ __all__ = [
     "BIG_GPUS",
     "Comparison",
     "Figures",
+    "Shown",
     "State",
     "View",
     "WhatIf",
@@ -59,6 +61,7 @@ __all__ = [
     "pick",
     "study",
     "what_if",
+    "with_model",
     "with_strategy",
 ]
 
@@ -73,12 +76,28 @@ class Where(StrEnum):
     DESIGN = "design"
 
 
+class Shown(StrEnum):
+    """The groups of a model that matrix, chords and shares are drawn of."""
+
+    ALL = "all"
+    TENSOR = "tensor"
+    CONTEXT = "context"
+    DATA = "data"
+    PIPELINE = "pipeline"
+    EXPERT = "expert"
+    EXPERT_DATA = "expert-data"
+
+
 @dataclass(frozen=True, slots=True)
 class State:
     """The lab's inputs; quantities are text with units, ``skew`` is in per cent.
 
     ``servers`` 0: as many as the GPUs fill. ``scale_up_latency`` "": as ``latency``. ``picked`` is
     the rank that stands out in all views, −1 for none.
+
+    Where ``whole``, a model is studied in place of a strategy: ``model`` to ``sequence_parallel``
+    say which and how it is trained (``sequence`` 0: as long as the model's), and ``shown`` which of
+    its groups are drawn.
     """
 
     strategy: Strategy = Strategy.DATA
@@ -97,6 +116,20 @@ class State:
     algorithm: Algorithm | None = None
     where: Where = Where.PLAIN
     picked: int = -1
+    whole: bool = False
+    model: str = "llama3-8b"
+    tensor: int = 4
+    context: int = 1
+    pipeline: int = 2
+    expert: int = 1
+    micro_batches: int = 8
+    micro_batch: int = 1
+    sequence: int = 0
+    zero: int = 1
+    recompute: Recompute = Recompute.SELECTIVE
+    interleave: int = 1
+    sequence_parallel: bool = True
+    shown: Shown = Shown.ALL
 
 
 def algorithms_of(strategy: Strategy) -> tuple[Algorithm, ...]:
@@ -110,9 +143,32 @@ def with_strategy(state: State, strategy: Strategy) -> State:
     able = algorithms_of(strategy)
     return replace(
         state,
+        whole=False,
         strategy=strategy,
         algorithm=state.algorithm if state.algorithm in able[1:] else None,
         skew=state.skew if strategy is Strategy.EXPERT else 0,
+    )
+
+
+#: GPUs, of a server, and servers of a leaf on which a model is shown first
+_MODEL_GPUS, _MODEL_SERVER, _MODEL_LEAF = 32, 8, 2
+
+
+def with_model(state: State) -> State:
+    """Change to a whole model; four GPUs alone, as the lab begins, become servers of eight.
+
+    Degrees that do not fit the GPUs become tensor parallelism, as far as that divides them.
+    """
+    first = State()
+    begun = (state.gpus, state.per_server, state.per_leaf, state.where)
+    if begun != (first.gpus, first.per_server, first.per_leaf, first.where):
+        fits = state.gpus % (state.tensor * state.context * state.pipeline) == 0
+        if fits:
+            return replace(state, whole=True)
+        tensor = math.gcd(state.gpus, _MODEL_SERVER)
+        return replace(state, whole=True, tensor=tensor, context=1, pipeline=1, expert=1)
+    return replace(
+        state, whole=True, gpus=_MODEL_GPUS, per_server=_MODEL_SERVER, per_leaf=_MODEL_LEAF
     )
 
 
@@ -191,7 +247,7 @@ class Figures:
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """The four strategies at the same settings, fastest first."""
+    """The strategies at the same settings, fastest first."""
 
     studies: tuple[PatternStudy, ...]
     figure: go.Figure
@@ -252,7 +308,7 @@ def figures(state: State, text: str) -> Figures:
 
 
 def compare(state: State, text: str) -> Comparison:
-    """Compare the four strategies at these settings."""
+    """Compare the strategies at these settings."""
     studies = _compared(case_of(state), text)
     return Comparison(studies, draw_comparison(studies), what_reorders(studies))
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from nicegui import ui
 
-from railweave.design.models import PlacementName
+from railweave.design.models import PlacementName, Recompute
 from railweave.studio.controls import (
     GPU_STOPS,
     LATENCY_STOPS,
@@ -19,7 +19,8 @@ from railweave.studio.controls import (
     quantity,
     switch,
 )
-from railweave.studio.labs._traffic import State, Where, algorithms_of, with_strategy
+from railweave.studio.labs._traffic import State, Where, algorithms_of, with_model, with_strategy
+from railweave.studio.labs._traffic_model import model_names
 from railweave.studio.labs._traffic_words import STRATEGY_NAMES
 from railweave.workload.patterns import MOST_GPUS, Strategy
 
@@ -36,9 +37,15 @@ _INSIDE: Final = (
 )  # fmt: skip
 #: latency inside a server where it is said to be another, until it is set
 _NEAR: Final = "1 us"
+#: the choice beside the strategies
+_WHOLE: Final = "model"
+_DEGREES: Final = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 15, 16, 18, 20, 24, 32, 40, 48, 64, 128, 256)
+_TOKENS: Final = (0, 2048, 4096, 8192, 16384, 32768, 65536, 131072, 262144)
+_MOST_TOKENS: Final = 1 << 20
 _EXCHANGE_WORDS: Final = {
     Strategy.DATA: "All-reduces a step",
     Strategy.TENSOR: "All-reduces a step",
+    Strategy.CONTEXT: "Attention layers a step",
     Strategy.PIPELINE: "Micro-batches a step",
     Strategy.EXPERT: "Mixture layers a step",
 }
@@ -57,7 +64,15 @@ class Controls:
         self.state = state
         self._design_name, self._take_it = design_name, take
         self._near_text = state.scale_up_latency or _NEAR
+        self._all = _part()
         self._build_controls()
+
+    def show(self, state: State) -> None:
+        """Take inputs that come from elsewhere, and show them in all fields."""
+        self._all.clear()
+        self.state = state
+        self._build_controls()
+        self._take(state)
 
     def change(self, **fields: Any) -> None:  # noqa: ANN401 - fields of the state
         """Take new inputs and show what they give."""
@@ -75,23 +90,82 @@ class Controls:
         return lambda value: self.change(**{name: read(value)})
 
     def _build_controls(self) -> None:
+        with self._all:
+            self._build_training()
+            self._build_where()
+
+    def _build_training(self) -> None:
         state = self.state
         heading("Training")
         choice(
             "Strategy",
-            state.strategy.value,
-            {one.value: name for one, name in STRATEGY_NAMES.items()},
+            _WHOLE if state.whole else state.strategy.value,
+            {one.value: name for one, name in STRATEGY_NAMES.items()} | {_WHOLE: "whole model"},
             self._strategy,
         )
+        self._sent = _part()
+        self._build_sent()
+
+    def _build_sent(self) -> None:
+        """Build what depends on whether it is a strategy or a model."""
+        self._sent.clear()
+        state = self.state
+        with self._sent:
+            integer(
+                "GPUs", state.gpus, 2, MOST_GPUS, self._set("gpus"), help_key="ranks",
+                stops=GPU_STOPS,
+            )  # fmt: skip
+            if state.whole:
+                self._build_model()
+                return
+            quantity(
+                "Payload of an exchange", state.payload, SIZE_STOPS, "size", self._set("payload"),
+                help_key="payload",
+            )  # fmt: skip
+            self._own = _part()
+            self._build_own()
+
+    def _build_model(self) -> None:
+        state = self.state
+        names = model_names()
+        choice("Model", state.model, names, self._set("model"))
+        if state.model not in names:  # as an address may name it; the lab says what is wrong
+            ui.label(f"{state.model} is not in the catalog").classes("rw-quiet")
+        for label, name, most, key in (
+            ("Tensor-parallel ranks", "tensor", 64, "tensor_degree"),
+            ("Context-parallel ranks", "context", 64, "context_degree"),
+            ("Pipeline stages", "pipeline", 128, "pipeline_degree"),
+            ("Expert-parallel ranks", "expert", 256, "expert_degree"),
+            ("Micro-batches a step", "micro_batches", 1024, "micro_batches_per_step"),
+            ("Sequences a micro-batch", "micro_batch", 64, "micro_batch"),
+        ):
+            integer(
+                label, getattr(state, name), 1, most, self._set(name), help_key=key,
+                stops=_DEGREES,
+            )  # fmt: skip
         integer(
-            "GPUs", state.gpus, 2, MOST_GPUS, self._set("gpus"), help_key="ranks", stops=GPU_STOPS
-        )
-        quantity(
-            "Payload of an exchange", state.payload, SIZE_STOPS, "size", self._set("payload"),
-            help_key="payload",
+            "Tokens a sequence (0: the model's)", state.sequence, 0, _MOST_TOKENS,
+            self._set("sequence"), help_key="sequence_length", stops=_TOKENS,
         )  # fmt: skip
-        self._own = _part()
-        self._build_own()
+        choice(
+            "ZeRO stage", str(state.zero), {str(n): str(n) for n in range(4)},
+            self._set("zero", int), help_key="zero_stage",
+        )  # fmt: skip
+        choice(
+            "Recomputation", state.recompute.value, {one.value: one.value for one in Recompute},
+            self._set("recompute", Recompute), help_key="recomputation",
+        )  # fmt: skip
+        integer(
+            "Chunks of layers a stage", state.interleave, 1, 64, self._set("interleave"),
+            help_key="interleave", stops=_DEGREES,
+        )  # fmt: skip
+        switch(
+            "Sequence parallel", state.sequence_parallel, self._set("sequence_parallel"),
+            help_key="sequence_parallel",
+        )  # fmt: skip
+
+    def _build_where(self) -> None:
+        state = self.state
         heading("Network")
         choice(
             "Runs on",
@@ -196,8 +270,17 @@ class Controls:
         self.change(scale_up_latency="" if same else self._near_text)
 
     def _strategy(self, value: str) -> None:
+        if value == _WHOLE:
+            self._take(with_model(self.state))
+            self._build_sent()
+            self._build_network()
+            return
+        was_whole = self.state.whole
         self._take(with_strategy(self.state, Strategy(value)))
-        self._build_own()
+        if was_whole:
+            self._build_sent()
+        else:
+            self._build_own()
 
     def _where(self, value: str) -> None:
         self.change(where=Where(value))

@@ -16,21 +16,26 @@ from railweave.workload.patterns import PatternCase, Strategy
 
 if TYPE_CHECKING:
     from railweave.report.patterns import PatternStudy
+    from railweave.report.patterns_groups import Talk
 
 __all__ = [
     "STRATEGY_NAMES",
+    "case_python",
     "explanation_rows",
     "limits",
+    "network_options",
     "numbers",
     "part_rows",
     "peer_rows",
     "picked_text",
     "reproduce",
+    "value_text",
 ]
 
 STRATEGY_NAMES: Final = {
     Strategy.DATA: "data parallel",
     Strategy.TENSOR: "tensor parallel",
+    Strategy.CONTEXT: "context parallel",
     Strategy.PIPELINE: "pipeline parallel",
     Strategy.EXPERT: "expert parallel",
 }
@@ -92,7 +97,7 @@ def explanation_rows(study: PatternStudy) -> tuple[tuple[str, ...], ...]:
     return tuple(
         (
             item.quantity,
-            _value(item.value, item.unit),
+            value_text(item.value, item.unit),
             item.formula,
             ", ".join(f"{name} = {value:,.10g}" for name, value in item.inputs.items()),
             item.source,
@@ -101,12 +106,13 @@ def explanation_rows(study: PatternStudy) -> tuple[tuple[str, ...], ...]:
     )
 
 
-def _value(value: float, unit: str) -> str:
+def value_text(value: float, unit: str) -> str:
+    """Return a number with its unit."""
     write = {"B": format_bytes, "s": format_seconds, "b/s": format_bits_rate}.get(unit)
     return write(value) if write else format_si(value, unit)
 
 
-def picked_text(study: PatternStudy, picked: int | None) -> str:
+def picked_text(study: Talk, picked: int | None) -> str:
     """Say what the picked rank does."""
     if picked is None:
         return "No rank is picked: pick one here, in the drawing, the matrix or the chords."
@@ -124,7 +130,7 @@ def _ranks(count: int) -> str:
     return f"{count:,} rank{'' if count == 1 else 's'}"
 
 
-def peer_rows(study: PatternStudy, picked: int | None) -> tuple[tuple[str, ...], ...]:
+def peer_rows(study: Talk, picked: int | None) -> tuple[tuple[str, ...], ...]:
     """Return the peers of the picked rank that it exchanges most with: who, sent, received."""
     if picked is None:
         return ()
@@ -175,11 +181,13 @@ def _command(case: PatternCase, design_name: str) -> str:
     if design_name:
         options += ["--design", design_name]
     else:
-        options += _network_options(case, plain)
+        options += network_options(case)
     return " ".join(["railweave", "pattern", case.strategy.value, *map(shlex.quote, options)])
 
 
-def _network_options(case: PatternCase, plain: PatternCase) -> list[str]:
+def network_options(case: PatternCase) -> list[str]:
+    """Return the command's options for the case's own network."""
+    plain = PatternCase()
     options = ["--speed", _exact(case.link_bps, "b/s")]
     inside = case.scale_up_latency_s
     for flag, given, text in (
@@ -223,14 +231,16 @@ def _bytes(size: int) -> str:
     return f"{size} B"
 
 
-def _python(case: PatternCase, design_name: str) -> str:
+def case_python(case: PatternCase, design_name: str) -> tuple[list[str], str]:
+    """Return the imports and the expression that make a case, on a design or its own network."""
     plain = PatternCase(case.strategy)
     names = (
         "gpus", "payload_bytes", "exchanges", "link_bps", "latency_s", "gpus_per_server",
         "servers", "servers_per_leaf", "scale_up_bps", "scale_up_latency_s", "skew",
     )  # fmt: skip
     always = {"gpus", "payload_bytes"} if design_name else {"gpus", "payload_bytes", "link_bps"}
-    arguments = [f"Strategy.{case.strategy.name}"]
+    strategy = case.strategy is not Strategy.DATA
+    arguments = [f"Strategy.{case.strategy.name}"] if strategy else []
     arguments += [
         f"{name}={getattr(case, name)!r}"
         for name in names
@@ -246,17 +256,20 @@ def _python(case: PatternCase, design_name: str) -> str:
     lines = ["import railweave"] if design_name else []
     if enums:
         lines.append(f"from railweave.design.models import {', '.join(enums)}")
-    lines += [
+    return lines, f"PatternCase({', '.join(arguments)})"
+
+
+def _python(case: PatternCase, design_name: str) -> str:
+    imports, made = case_python(case, design_name)
+    words = "PatternCase" if case.strategy is Strategy.DATA else "PatternCase, Strategy"
+    built = f", railweave.load({design_name!r}).build()" if design_name else ""
+    lines = [
+        *imports,
         "from railweave.report.patterns import study_pattern",
-        "from railweave.workload.patterns import PatternCase, Strategy",
+        f"from railweave.workload.patterns import {words}",
         "",
-        f"case = PatternCase({', '.join(arguments)})",
-    ]
-    if design_name:
-        lines.append(f"study = study_pattern(case, railweave.load({design_name!r}).build())")
-    else:
-        lines.append("study = study_pattern(case)")
-    lines += [
+        f"case = {made}",
+        f"study = study_pattern(case{built})",
         "print(study.bytes_sent_per_gpu, study.total_bytes, study.time_s, study.bound)",
         'print("\\n".join(study.interpretation))',
     ]

@@ -15,9 +15,12 @@ from railweave.report.patterns_figures import MOST_CELLS, MOST_CHORDS, PLACE_COL
 from railweave.report.patterns_groups import rank_groups
 from railweave.studio.canvas import Canvas
 from railweave.studio.content import lab
+from railweave.studio.controls import choice
 from railweave.studio.lab import Lab
 from railweave.studio.labs._traffic import (
     BIG_GPUS,
+    Figures,
+    Shown,
     State,
     View,
     Where,
@@ -27,6 +30,13 @@ from railweave.studio.labs._traffic import (
     study,
     what_if,
 )
+from railweave.studio.labs._traffic_cards import (
+    JobsCard,
+    NearestCard,
+    PlacementCard,
+    card,
+    scrolled,
+)
 from railweave.studio.labs._traffic_controls import Controls
 from railweave.studio.labs._traffic_flights import OTHER, PLACE_ROLES
 from railweave.studio.labs._traffic_html import (
@@ -35,6 +45,8 @@ from railweave.studio.labs._traffic_html import (
     list_html,
     variations_html,
 )
+from railweave.studio.labs._traffic_model import ModelView, model_figures, model_view, nearest
+from railweave.studio.labs._traffic_more import placements
 from railweave.studio.labs._traffic_scene import rank_of
 from railweave.studio.parts import table_html
 from railweave.studio.plot import Figure
@@ -42,8 +54,7 @@ from railweave.studio.scene import Scene
 from railweave.workload.patterns import MOST_GPUS
 
 if TYPE_CHECKING:
-    from nicegui.element import Element
-
+    from railweave.report.patterns_groups import Talk
     from railweave.studio.page import LabPage
 
 __all__ = ["LAB", "build"]
@@ -69,14 +80,21 @@ class _TrafficPage:
         self.page = page
         self.state = page.state(State)
         self.view: View | None = None
+        self.model: ModelView | None = None
+        self._talk: Talk | None = None
         self._time_s = 0.0
         self._reordered: tuple[State, str] | None = None
         with page.controls:
             self._controls = Controls(self.state, page.session.design_name, self._take)
         with page.main:
-            self._build_views()
-            self._build_shares()
-            self._build_comparison()
+            self._near = NearestCard(self._controls.show)
+            self._found = ui.element("div").classes("rw-traffic-column")
+            with self._found:
+                self._build_views()
+                self._build_shares()
+                self._placed = PlacementCard()
+                self._build_comparison()
+            JobsCard(page)
         page.soon(self.refresh)
 
     # ------------------------------------------------------------ inputs
@@ -89,14 +107,24 @@ class _TrafficPage:
     # ------------------------------------------------------------ what is shown
 
     def _build_views(self) -> None:
-        with _card("Who talks to whom"):
-            self.canvas = Canvas(
-                Scene(title="Being worked out"),
-                on_select=self._selected,
-                on_time=self._time,
-                height_px=420,
-                palette=_PALETTE,
-            )
+        with card("Who talks to whom"):
+            self._moving = ui.element("div")
+            with self._moving:
+                self.canvas = Canvas(
+                    Scene(title="Being worked out"),
+                    on_select=self._selected,
+                    on_time=self._time,
+                    height_px=420,
+                    palette=_PALETTE,
+                )
+            self._kinds = ui.element("div")
+            with self._kinds:
+                choice(
+                    "Groups that are drawn",
+                    self.state.shown.value,
+                    {one.value: "all" if one is Shown.ALL else one.value for one in Shown},
+                    self._show_kind,
+                )
             ui.html(key_html(), sanitize=False)
             with ui.element("div").classes("rw-traffic-pick"):
                 self._rank = (
@@ -114,7 +142,7 @@ class _TrafficPage:
                     )
                 ui.button("None", on_click=lambda: self._pick(-1)).props("flat dense no-caps")
                 self._picked = ui.label("").props("role=status").classes("rw-traffic-picked")
-            self._peers = _scrolled("Peers of the rank that stands out")
+            self._peers = scrolled("Peers of the rank that stands out")
         with ui.element("div").classes("rw-two"):
             self._matrix = Figure("Bytes from each sender to each receiver, a heat map")
             self._chord = Figure("Who talks to whom, a chord diagram")
@@ -127,9 +155,9 @@ class _TrafficPage:
 
         def clicked(event: GenericEventArguments) -> None:
             group = event.args
-            if not isinstance(group, int | float) or self.view is None:
+            if not isinstance(group, int | float) or self._talk is None:
                 return
-            groups = rank_groups(self.view.study, most)
+            groups = rank_groups(self._talk, most)
             ranks = [r for r, g in enumerate(groups.member.tolist()) if g == int(group)]
             if ranks:
                 self._pick(ranks[0])
@@ -144,16 +172,20 @@ class _TrafficPage:
     def _build_shares(self) -> None:
         with ui.element("div").classes("rw-two"):
             self._shares = Figure("Part of the bytes by the farthest place they pass")
-            with _card("Which collectives"):
-                self._parts = _scrolled("What a step is made of")
+            self._by_kind = Figure("Bytes of a step by kind of group and place")
+            self._parts_card = card("Which collectives")
+            with self._parts_card:
+                self._parts = scrolled("What a step is made of")
+                self._parts_note = ui.label("").classes("rw-quiet")
         with ui.expansion("How each number comes about").classes("rw-card w-full"):
-            self._explained = _scrolled("Formulas")
+            self._explained = scrolled("Formulas")
 
     def _build_comparison(self) -> None:
-        with _card("The four strategies at these settings"):
+        self._compared_card = card("The strategies at these settings")
+        with self._compared_card:
             self._status = ui.label("").classes("rw-quiet").props("role=status")
             self._bars = Figure("Time of a step by strategy, fastest first", height_px=288)
-            self._compared = _scrolled("Strategies compared")
+            self._compared = scrolled("Strategies compared")
             self._order = ui.html("", sanitize=False)
             self._what_if = (
                 ui.expansion(
@@ -165,7 +197,7 @@ class _TrafficPage:
             )
             with self._what_if:
                 self._varied_status = ui.label("").classes("rw-quiet").props("role=status")
-                self._varied = _scrolled("Orders with one setting changed")
+                self._varied = scrolled("Orders with one setting changed")
                 self._turns = ui.html("", sanitize=False)
 
     def _later(self, work: Callable[[], Awaitable[None]], name: str) -> None:
@@ -188,7 +220,13 @@ class _TrafficPage:
     async def refresh(self) -> None:
         """Show the numbers and the animation, and let figures and comparison follow."""
         state, text = self.state, self._text()
+        self._arrange()
         name = self.page.session.design_name or "design.yaml"
+        if state.whole:
+            await self._refresh_model(state, text, name)
+            return
+        self._near.show(())
+        self._found.set_visibility(True)
         if state.gpus > BIG_GPUS or text:
             with self.page.busy(f"Working out {state.gpus:,} GPUs …"):
                 view = await self.page.compute(study, state, text, name)
@@ -196,7 +234,7 @@ class _TrafficPage:
             view = await self.page.compute(study, state, text, name)
         if view is None:
             return
-        self.view = view
+        self.view, self._talk = view, view.study
         self.page.numbers(view.numbers)
         self.page.interpretation(view.words)
         self.page.reproduce(view.reproduce)
@@ -208,24 +246,110 @@ class _TrafficPage:
         self._later(self._draw, "figures")
         self._later(self._rest, "rest")
 
+    def _arrange(self) -> None:
+        """Show the parts that strategies have and models have not, or the other way round."""
+        whole = self.state.whole
+        for part in (self._moving, self._compared_card):
+            part.set_visibility(not whole)
+        for part in (self._kinds, self._by_kind):
+            part.set_visibility(whole)
+        self._parts_card.classes(**{"add" if whole else "remove": "rw-traffic-wide"})
+
+    async def _refresh_model(self, state: State, text: str, name: str) -> None:
+        """Show what a model's groups send, or why its degrees cannot be."""
+        view = await self.page.compute(model_view, state, text, name)
+        if view is None:
+            return
+        self.model = view
+        self.page.problem(view.problem or None)
+        self.page.numbers(view.numbers)
+        self.page.interpretation(view.words)
+        self.page.trace(())
+        self._found.set_visibility(not view.problem)
+        if view.fits:
+            self._near.show(())
+        else:
+            self._later(self._nearest, "nearest")
+        if view.study is None or view.reproduce is None or view.groups is None:
+            return
+        self.page.reproduce(view.reproduce)
+        table = view.groups
+        self._parts.set_content(
+            table_html(table.header, table.rows, name=table.id, numeric=range(3, len(table.header)))
+        )
+        self._parts_note.set_text(" ".join(table.notes))
+        self._later(self._draw, "figures")
+        self._later(self._rest, "rest")
+
+    async def _nearest(self) -> None:
+        given = self._settings()
+        await self.page.at_rest()
+        if given != self._settings():
+            return
+        found = await self.page.studio.compute(nearest, *given)
+        if given == self._settings() and self.state.whole:
+            self._near.show(found)
+
+    def _show_kind(self, value: str) -> None:
+        self.state = self._controls.state = replace(self.state, shown=Shown(value))
+        self.page.update(self.state)
+        self._later(self._draw, "figures")
+
     async def _rest(self) -> None:
         """Show what can wait until the inputs rest."""
-        given, view = self._settings(), self.view
+        given, view, model = self._settings(), self.view, self.model
         await self.page.at_rest()
-        if given != self._settings() or view is None or view is not self.view:
+        if given != self._settings():
+            return
+        if given[0].whole:
+            if model is not None and model is self.model and not model.problem:
+                self.page.not_modelled(model.limits)
+                self._explain(model.explanations)
+                await self._place()
+            return
+        if view is None or view is not self.view:
             return
         self.page.not_modelled(view.limits)
         self.page.trace(view.trace)
         parts = ("part", "operation", "algorithm", "payload", "a step")
         self._parts.set_content(table_html(parts, view.parts, name="parts"))
-        numbers = ("number", "value", "formula", "inputs", "source")
-        self._explained.set_content(table_html(numbers, view.explanations, name="explanations"))
+        self._parts_note.set_text("")
+        self._explain(view.explanations)
         await self._compare()
+        await self._place()
+
+    def _explain(self, rows: tuple[tuple[str, ...], ...]) -> None:
+        numbers = ("number", "value", "formula", "inputs", "source")
+        self._explained.set_content(table_html(numbers, rows, name="explanations"))
+
+    async def _place(self) -> None:
+        """Compare the placement rules."""
+        given = self._settings()
+        shown = self.model if given[0].whole else self.view
+        if shown is None or shown.reproduce is None:
+            return
+        self._placed.wait(long=given[0].gpus > BIG_GPUS or bool(given[1]))
+        found = await self.page.studio.compute(placements, *given)
+        if given == self._settings():
+            self._placed.show(found, shown.reproduce.command)
 
     async def _draw(self) -> None:
         state, text = self.state, self._text()
+        if state.whole:
+            found = await self.page.studio.compute(model_figures, state, text)
+            if state == self.state:
+                self._talk = found.study
+                self._by_kind.show(found.groups)
+                self._show_talk(found.talk)
+            return
         drawn = await self.page.studio.compute(figures, state, text)
-        if state != self.state or self.view is None:
+        if state == self.state and self.view is not None:
+            self._show_talk(drawn)
+
+    def _show_talk(self, drawn: Figures) -> None:
+        """Show who talks to whom."""
+        talk = self._talk
+        if talk is None:
             return
         self._matrix.show(drawn.matrix)
         self._chord.show(drawn.chord)
@@ -236,14 +360,14 @@ class _TrafficPage:
             table_html(header, drawn.peers, name="peers") if drawn.peers else ""
         )
         notes = {
-            name: rank_groups(self.view.study, most).note
+            name: rank_groups(talk, most).note
             for name, most in (("Matrix", MOST_CELLS), ("Chords", MOST_CHORDS))
         }
         self._folded.set_text(". ".join(f"{name}: {note}" for name, note in notes.items() if note))
 
     def _settings(self) -> tuple[State, str]:
         """Return what numbers depend on."""
-        return replace(self.state, picked=-1), self._text()
+        return replace(self.state, picked=-1, shown=Shown.ALL), self._text()
 
     async def _compare(self) -> None:
         given = self._settings()
@@ -305,6 +429,9 @@ class _TrafficPage:
 
     async def _show_picked(self, *, from_canvas: bool) -> None:
         state, at_s = self.state, self._time_s
+        if state.whole:
+            await self._draw()
+            return
         scene = await self.page.studio.compute(pick, state, self._text())
         if state != self.state:
             return
@@ -324,22 +451,6 @@ def _node_of(scene: Scene, rank: int) -> str | None:
     if rank < 0:
         return None
     return next((node.id for node in scene.nodes if node.state == "marked"), None)
-
-
-def _card(title: str) -> Element:
-    card = ui.element("section").classes("rw-card").props(f'aria-label="{title}"')
-    with card:
-        ui.label(title).classes("rw-h2").props("role=heading aria-level=2")
-    return card
-
-
-def _scrolled(label: str) -> ui.html:
-    """Add a place for a table that may be wider than the page."""
-    return (
-        ui.html("", sanitize=False)
-        .classes("rw-scroll rw-traffic-peers")
-        .props(f'tabindex=0 role=region aria-label="{label}"')
-    )
 
 
 _TEXT = lab("traffic")
