@@ -27,7 +27,9 @@ from python_option_views import (
     outcome,
     packets_advanced,
     packets_through,
+    picked,
     placed,
+    planned,
     record,
     rings,
     routed,
@@ -61,7 +63,7 @@ from railweave.fabric import PlaneId
 from railweave.fabric.forwarding import export_table
 from railweave.fabric.routing import compile_routing
 from railweave.runs import Cancelled, InProcessExecutor, ProcessPool
-from railweave.workload import CollectiveOptions
+from railweave.workload import CollectiveOptions, Communicator, collective_traffic
 
 
 @dataclass(frozen=True)
@@ -206,6 +208,11 @@ def _simulation_effects() -> dict[str, Effect]:
             lambda: calls(lambda hook: flows(simulate_flow, built(), progress=hook)),
             operator.lt,
         ),
+        "simulate_flow.watch": Effect(
+            lambda: 0,
+            lambda: calls(lambda hook: flows(simulate_flow, built(), watch=hook)),
+            operator.lt,
+        ),
         "simulate_flow.until_s": Effect(
             lambda: flows(simulate_flow, built()).bytes_in_flight,
             lambda: flows(simulate_flow, built(), until_s=1e-5).bytes_in_flight,
@@ -214,6 +221,11 @@ def _simulation_effects() -> dict[str, Effect]:
         "simulate_packet.progress": Effect(
             lambda: 0,
             lambda: calls(lambda hook: flows(simulate_packet, built(), progress=hook)),
+            operator.lt,
+        ),
+        "simulate_packet.watch": Effect(
+            lambda: 0,
+            lambda: calls(lambda hook: flows(simulate_packet, built(), watch=hook)),
             operator.lt,
         ),
         "simulate_packet.until_s": Effect(
@@ -249,6 +261,19 @@ def _simulation_effects() -> dict[str, Effect]:
         "BuiltDesign.run.progress": Effect(
             lambda: 0, lambda: calls(lambda hook: record(progress=hook)), operator.lt
         ),
+        "BuiltDesign.run.known": Effect(
+            lambda: 0, lambda: calls(lambda hook: record(known=hook)), operator.lt
+        ),
+        "BuiltDesign.library_choice.operation": changes(picked, operation=Collective.BROADCAST),
+        "BuiltDesign.library_choice.size_bytes": changes(picked, size_bytes=1 << 20),
+        "BuiltDesign.library_choice.ranks": changes(picked, ranks=8),
+        "BuiltDesign.library_choice.placement": changes(picked, placement=PlacementName.SPREAD),
+        "BuiltDesign.library_choice.engine": changes(picked, engine="packet"),
+        "BuiltDesign.plan.model": changes(planned, model="llama2-7b"),
+        "BuiltDesign.plan.gpus": changes(planned, gpus=4),
+        "BuiltDesign.plan.batch": changes(planned, batch=16),
+        "BuiltDesign.plan.fixed": changes(planned, fixed={"tensor": 1, "context": 1}),
+        "BuiltDesign.plan.placement": changes(planned, placement=PlacementName.SPREAD),
         "BuiltDesign.collective.operation": changes(busbw, operation=Collective.BROADCAST),
         "BuiltDesign.collective.size_bytes": changes(busbw, operator.lt, size_bytes=1 << 22),
         "BuiltDesign.collective.ranks": changes(busbw, operator.lt, ranks=8),
@@ -344,6 +369,12 @@ def _workload_effects() -> dict[str, Effect]:
             lambda: placed(rule=PlacementName.RANDOM, name="third"),
         ),
         "place.taken": changes(placed, taken=built().fabric.gpus[:2].tolist()),
+        "place.sends": changes(
+            lambda **options: outcome(lambda: placed(rule=PlacementName.OPTIMIZED, **options)),
+            sends=lambda nodes: collective_traffic(
+                Collective.BROADCAST, Communicator.from_fabric(built().fabric, nodes), 1 << 20
+            ),
+        ),
     }
 
 

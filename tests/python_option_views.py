@@ -132,6 +132,20 @@ def placed(**changes: Any) -> list[int]:
     return place(**{**given, **changes}).tolist()
 
 
+def picked(**changes: Any) -> tuple[str, float, float]:
+    given: dict[str, Any] = {"operation": Collective.ALL_REDUCE, "size_bytes": 1 << 28, "ranks": 4}
+    found = built().library_choice(**{**given, **changes})
+    return found.op.value, found.busbw_Bps, found.time_s
+
+
+def planned(**changes: Any) -> tuple[str, int, int, float]:
+    """Return (model, ranks, tensor degree, step time) of the quickest plan."""
+    given: dict[str, Any] = {"model": "llama3-8b", "batch": 8}
+    given["fixed"] = {"tensor": 2, "context": 1, "pipeline": 1}
+    best = built().plan(**{**given, **changes}).best
+    return best.plan.shape.name, best.plan.ranks, best.plan.degrees.tensor, best.step_s
+
+
 def busbw(**changes: Any) -> tuple[float, float]:
     given: dict[str, Any] = {"operation": Collective.ALL_REDUCE, "size_bytes": 1 << 20, "ranks": 4}
     found = built().collective(**{**given, **changes})

@@ -86,6 +86,24 @@ def test_a_collective_replaces_the_traffic_of_the_design(small):
         small.collective(Collective.ALL_REDUCE, 2**20, ranks=33)
 
 
+def test_the_library_picks_for_the_same_ranks_as_a_collective(small):
+    choice = small.library_choice(Collective.ALL_REDUCE, 2**28, ranks=16)
+    assert (choice.ranks, choice.size_bytes) == (16, 2**28)
+    assert choice.busbw_low_Bps < choice.busbw_Bps < choice.busbw_high_Bps
+    assert choice.network.engine == "flow"
+    with pytest.raises(railweave.InputError, match="1…32"):
+        small.library_choice(Collective.ALL_REDUCE, 2**20, ranks=33)
+
+
+def test_a_plan_is_for_the_design(small):
+    study = small.plan("llama3-8b", gpus=16, batch=32, fixed={"tensor": 2, "context": 1})
+    assert study.best.plan.ranks == 16
+    assert study.best.plan.sequences_per_step == 32
+    assert study.search.refined > 0
+    with pytest.raises(railweave.InputError, match="did you mean"):
+        small.plan("llama3-9b")
+
+
 def test_run_reports_progress_that_only_grows(small):
     steps: list[tuple[str, float]] = []
     record = small.run(progress=lambda step, fraction: steps.append((step, fraction)))

@@ -36,6 +36,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "BuiltDesign.workload": BuiltDesign.workload,
     "BuiltDesign.simulate": BuiltDesign.simulate,
     "BuiltDesign.collective": BuiltDesign.collective,
+    "BuiltDesign.library_choice": BuiltDesign.library_choice,
+    "BuiltDesign.plan": BuiltDesign.plan,
     "BuiltDesign.run": BuiltDesign.run,
     "build_summary": build_summary,
     "compile_routing": compile_routing,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from railweave.fabric.routing import RoutingSet
     from railweave.fabric.summary import BuildSummary
     from railweave.findings import Finding
+    from railweave.predict.collective import CollectiveChoice
+    from railweave.predict.plan_study import PlanStudy
     from railweave.report.record import JobOutcome, RunRecord
     from railweave.workload.jobs import StepClock, Workload
 
@@ -343,6 +345,69 @@ class BuiltDesign:
         sends = job_sends(self.fabric, self.design, self.document.catalog)
         nodes, _ = place_jobs(self.design.jobs, self.fabric, self.design.seed, sends)
         return tuple(nodes)
+
+    def library_choice(
+        self,
+        operation: Collective,
+        size_bytes: int,
+        *,
+        ranks: int | None = None,
+        placement: PlacementName | None = None,
+        engine: str = "flow",
+    ) -> CollectiveChoice:
+        """Return what a collective library picks on this fabric, and the busbw to expect of it.
+
+        Args:
+            operation, size_bytes, ranks, placement: as in :meth:`collective`.
+            engine: which measures what the fabric leaves of the line rate; see
+                :func:`railweave.predict.network_part.measure_network`.
+
+        Raises:
+            InputError: more ranks than GPUs, fewer than 2, or GPUs of several generations.
+            EngineError: ranks that cannot reach each other.
+        """
+        from railweave.predict.collective import choose
+        from railweave.predict.network_part import network_part
+        from railweave.predict.system import system_of
+
+        only = self.with_collective(operation, size_bytes, ranks=ranks, placement=placement)
+        (nodes,) = only.placed()
+        part = network_part(self, nodes, engine=engine)
+        return choose(system_of(self, nodes), operation, size_bytes, network=part)
+
+    def plan(
+        self,
+        model: str,
+        *,
+        gpus: int | None = None,
+        batch: int | None = None,
+        fixed: Mapping[str, int] | None = None,
+        placement: PlacementName | None = None,
+    ) -> PlanStudy:
+        """Search the ways to train a model here and estimate the best ones on this fabric.
+
+        For scaling, other networks, prices and the rest of what ``railweave plan`` answers call
+        :func:`railweave.predict.plan_study.study_plan` itself.
+
+        Args:
+            model: catalog name.
+            gpus: of the job; all where left out.
+            batch: sequences of a step; about 4 Mi tokens where left out.
+            fixed: values that are given, such as ``{"tensor": 8}``; see
+                :class:`railweave.predict.plan_space.PlanSpace`.
+            placement: packed where left out.
+
+        Raises:
+            InputError: no such model, more GPUs than there are, or no plan that is valid and fits;
+                the text names the nearest that would.
+        """
+        from railweave.design.models import PlacementName
+        from railweave.predict.plan_cluster import cluster_of_design
+        from railweave.predict.plan_study import PlanQuestion, study_plan
+
+        cluster = cluster_of_design(self, gpus, placement=placement or PlacementName.PACKED)
+        shape = self.document.catalog.model(model)
+        return study_plan(PlanQuestion(shape, batch=batch, fixed=fixed or {}), cluster)
 
     def run(
         self,

@@ -100,6 +100,21 @@ def test_scale_auto_goes_round_the_count(cli):
     assert [point["gpus"] for point in found["scaling"]["points"]] == [8, 16, 32, 64, 128]
 
 
+def test_waiting_for_input_is_shown_with_its_price(cli):
+    asked = (*SERVER, "--fix", "tensor=2,context=1", "--top", "1", "--gpu-hour", "2")
+    plain, late = cli(*asked), cli(*asked, "--input", "60 s")
+    assert not [line for line in plain.out.splitlines() if line.startswith("input")]
+    rows = [line.split() for line in late.out.splitlines() if line.startswith("input ")]
+    assert len(rows) == 2  # of the times, of the prices
+    found = json.loads(cli(*asked, "--input", "60 s", "--json").out)
+    assert found["input_s"] == found["best"]["step_s"] == 60
+    waited = found["best"]["idle_s"]["input"]
+    assert found["cost"]["lost"]["input"] == pytest.approx(16 * waited / 3600 * 2)
+    words = " ".join(late.out.split())
+    assert "input: loading a step's samples takes 60 s whatever the plan" in words
+    assert "% input" in words
+
+
 # ---------------------------------------------------------------- files
 
 
@@ -138,6 +153,8 @@ def test_files_that_cannot_be_written_are_refused_before_the_work(cli, tmp_path)
         ((*SERVER, "--oversubscription", "2"), "name a design"),
         ((*SERVER, "--steps", "5"), "price of a GPU-hour"),
         ((*SERVER, "--batch", "0"), "cannot be read"),
+        ((*SERVER, "--input", "3"), "--input: '3' is not a number with a unit"),
+        ((*SERVER, "--input", "-3 s"), "give a time of 0 or more"),
         ((*SERVER, "--fix", "tensr=8"), "did you mean 'tensor'"),
         ((*SERVER, "--tokens", "some", "--gpu-hour", "1"), "no whole number"),
         ((*ON, "--fail", "spine-99"), "spine-99"),

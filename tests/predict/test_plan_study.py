@@ -260,3 +260,34 @@ def test_a_network_that_cannot_be_built_is_named(cluster):
         study_plan(
             PlanQuestion(LLAMA, batch=32, fixed={"tensor": 2}, oversubscription=(0.5,)), cluster
         )
+
+
+# ---------------------------------------------------------------- input
+
+
+def test_input_is_waited_for_where_it_takes_longer_than_the_work(cluster):
+    fixed = {"tensor": 2, "context": 1}
+    plain = PlanQuestion(
+        LLAMA, batch=64, fixed=fixed, top=3, counts=(16, 32), oversubscription=(4.0,)
+    )
+    without = study_plan(plain, cluster)
+    between = (without.search.ranked[0].step_s + without.search.ranked[1].step_s) / 2
+    late = study_plan(replace(plain, input_s=between), cluster)
+    plans = [item.plan for item in without.search.ranked]
+    assert [item.plan for item in late.search.ranked] == plans
+    for before, after in zip(without.search.ranked, late.search.ranked, strict=True):
+        assert after.step_s == max(before.step_s, between)
+        assert after.idle_s["input"] == pytest.approx(max(between - before.step_s, 0.0))
+    assert late.case.step_s == late.best.step_s == between
+    # the network costs nothing as long as input is what is waited for
+    assert late.case.lost_share == 0
+    points = zip(without.curve.points, late.curve.points, strict=True)
+    assert all(b.case.step_s == max(a.case.step_s, between) for a, b in points)
+    assert late.networks[1].step_s == max(without.networks[1].step_s, between)
+    assert late.timeline.step_s == between
+
+
+@pytest.mark.parametrize("input_s", [-1.0, float("nan"), float("inf")])
+def test_no_such_input(cluster, input_s):
+    with pytest.raises(InputError, match=r"input: .* give a time of 0 or more"):
+        study_plan(PlanQuestion(LLAMA, batch=64, input_s=input_s), cluster)

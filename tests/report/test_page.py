@@ -18,6 +18,7 @@ SECTIONS = [
     "capacity",
     "findings",
     "jobs",
+    "step-1",
     "shares",
     "completion",
     "heat",

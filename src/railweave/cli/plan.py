@@ -60,6 +60,14 @@ Skew = Annotated[
     float,
     typer.Option("--skew", min=1.0, help="Load of the fullest expert rank over the mean."),
 ]
+Input = Annotated[
+    str | None,
+    typer.Option(
+        "--input",
+        metavar="TIME",
+        help="What loading a step's samples takes, beside the step before: '2 s'.",
+    ),
+]
 Fix = Annotated[
     str | None,
     typer.Option(
@@ -122,6 +130,18 @@ def _numbers(option: str, text: str | None) -> tuple[float, ...]:
         raise InputError(
             f"{option} {text}: is no list of numbers by commas; such as 2,4 or 256,512"
         ) from None
+
+
+def _seconds(option: str, text: str | None) -> float:
+    """Read a time; none is 0."""
+    if text is None:
+        return 0.0
+    from railweave.units import parse_seconds
+
+    try:
+        return parse_seconds(text)
+    except InputError as error:
+        raise InputError(f"{option}: {error}") from None
 
 
 def _counts(text: str | None, cluster: TrainingCluster) -> tuple[int, ...]:
@@ -206,6 +226,7 @@ def register(app: typer.Typer) -> None:
         sequence: Sequence = None,
         precision: Arithmetic = Precision.BF16,
         skew: Skew = 1.0,
+        input_time: Input = None,
         fix: Fix = None,
         top: Top = 5,
         scale: Scale = None,
@@ -250,6 +271,7 @@ def register(app: typer.Typer) -> None:
             sequence=length,
             precision=precision,
             skew=skew,
+            input_s=_seconds("--input", input_time),
             fixed=parse_fixed(fix) if fix else {},
             top=top,
             counts=_counts(scale, cluster),

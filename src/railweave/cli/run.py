@@ -33,8 +33,11 @@ def _tell(record: RunRecord, report: Path) -> None:
     """Say in a few lines what came out and where it lies."""
     import math
 
+    from railweave.report.predicted_tables import collective_line, step_line
     from railweave.units import format_bits_rate, format_seconds
 
+    expected = {item.job: collective_line(item) for item in record.collectives}
+    expected |= {item.job: step_line(item) for item in record.training}
     plane = record.summary.backend
     capacity = plane.capacity
     switches = ", ".join(f"{n:,} {tier}" for tier, n in plane.counts.switches) or "no switches"
@@ -50,6 +53,7 @@ def _tell(record: RunRecord, report: Path) -> None:
         takes = f"takes {format_seconds(job.time_s)}" if math.isfinite(job.time_s) else "never ends"
         busbw = f", busbw {job.busbw_Bps / 1e9:.4g} GB/s" if math.isfinite(job.busbw_Bps) else ""
         print_text(f"  {job.name}: {job.what} over {job.ranks:,} ranks {takes}{busbw}")
+        print_text(f"    {expected[job.name]}")
     for finding in record.findings:
         if finding.severity.value != "info":
             print_text(f"  {finding.severity.value}: {finding.id}: {finding.message}")

@@ -8,7 +8,7 @@ from railweave.predict._training_types import StepEstimate, TrainingPlan
 from railweave.predict.plan import PlanSearch
 from railweave.units import format_seconds, format_si
 
-__all__ = ["short_name", "why"]
+__all__ = ["said_of_step", "short_name", "why"]
 
 #: as quick as the best, within this share
 _ALIKE: Final = 0.001
@@ -37,29 +37,34 @@ def _plain(reason: str) -> str:
     )
 
 
-def _winner(search: PlanSearch) -> str:
-    best = search.best
-    spent = _spent(best)
+def said_of_step(estimate: StepEstimate) -> str:
+    """Say how long a step takes, what a GPU does meanwhile, and how full its memory is."""
+    spent = _spent(estimate)
     waits = sorted(
         ((reason, time) for reason, time in spent.items() if reason != "arithmetic"),
         key=lambda item: -item[1],
     )
     lost = [
-        f"{100 * time / best.step_s:.1f} % {_plain(reason)}"
+        f"{100 * time / estimate.step_s:.1f} % {_plain(reason)}"
         for reason, time in waits
-        if time / best.step_s >= _ALIKE
+        if time / estimate.step_s >= _ALIKE
     ]
-    memory = best.memory
-    how = "on the fabric" if search.refined else "by closed forms"
+    memory = estimate.memory
     text = (
-        f"Quickest {how}: {best.plan.describe()}. A step takes {format_seconds(best.step_s)}, "
-        f"{format_si(best.tokens_per_s, '', 4).strip()} tokens/s, MFU {100 * best.mfu:.1f} %; "
-        f"a GPU computes {100 * spent['arithmetic'] / best.step_s:.1f} % of it"
+        f"A step takes {format_seconds(estimate.step_s)}, "
+        f"{format_si(estimate.tokens_per_s, '', 4).strip()} tokens/s, MFU "
+        f"{100 * estimate.mfu:.1f} %; "
+        f"a GPU computes {100 * spent['arithmetic'] / estimate.step_s:.1f} % of it"
     )
     text += f", and waits: {', '.join(lost)}. " if lost else ". "
     return text + (
         f"It holds {memory.total_bytes / 1e9:.1f} of {memory.usable_bytes / 1e9:.1f} GB."
     )
+
+
+def _winner(search: PlanSearch) -> str:
+    how = "on the fabric" if search.refined else "by closed forms"
+    return f"Quickest {how}: {search.best.plan.describe()}. {said_of_step(search.best)}"
 
 
 def _against(best: StepEstimate, other: StepEstimate, number: int) -> str:

@@ -19,7 +19,7 @@ from railweave.predict._training_types import TrainingPlan
 from railweave.predict.compute import require_precision
 from railweave.workload.training import TrainingStep
 
-__all__ = ["arithmetic_s", "plan_of_step", "step_clock"]
+__all__ = ["arithmetic_s", "plan_of_step", "slowest_gpu", "step_clock"]
 
 
 def plan_of_step(step: TrainingStep) -> TrainingPlan:
@@ -52,6 +52,28 @@ def arithmetic_s(step: TrainingStep, gpu: Gpu) -> float:
     return estimate(pipeline, plan.interleave, plan.micro_batches, times).makespan_s
 
 
+def slowest_gpu(
+    built: BuiltFabric,
+    design: Design,
+    catalog: Catalog,
+    step: TrainingStep,
+    nodes: npt.NDArray[np.int32],
+) -> Gpu | None:
+    """Return the GPU that takes longest for a step's arithmetic, of those at a job's GPU nodes.
+
+    None where the catalog does not know one of them.
+
+    Raises:
+        InputError: as :func:`arithmetic_s`.
+    """
+    groups = np.unique(built.nodes.server_group[built.fabric.node_server[nodes]])
+    gpus = [_gpu_of(design, catalog, int(group)) for group in groups]
+    known = [gpu for gpu in gpus if gpu is not None]
+    if not known or len(known) < len(gpus):
+        return None
+    return max(known, key=lambda gpu: arithmetic_s(step, gpu))
+
+
 def step_clock(
     built: BuiltFabric, design: Design, catalog: Catalog
 ) -> Callable[[TrainingStep, npt.NDArray[np.int32]], float]:
@@ -64,12 +86,8 @@ def step_clock(
     """
 
     def seconds(step: TrainingStep, nodes: npt.NDArray[np.int32]) -> float:
-        groups = np.unique(built.nodes.server_group[built.fabric.node_server[nodes]])
-        gpus = [_gpu_of(design, catalog, int(group)) for group in groups]
-        known = [gpu for gpu in gpus if gpu is not None]
-        if len(known) < len(gpus):
-            return 0.0
-        return max((arithmetic_s(step, gpu) for gpu in known), default=0.0)
+        gpu = slowest_gpu(built, design, catalog, step, nodes)
+        return 0.0 if gpu is None else arithmetic_s(step, gpu)
 
     return seconds
 

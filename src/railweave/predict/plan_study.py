@@ -7,9 +7,10 @@ fabric or a larger one of its kind, and every other network on its own.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -31,6 +32,7 @@ from railweave.predict.scaling import (
     oversubscribed,
     scaling_curve,
 )
+from railweave.predict.step import estimate_step
 from railweave.predict.timeline import Timeline, step_timeline
 
 if TYPE_CHECKING:
@@ -69,6 +71,8 @@ class PlanQuestion:
         sequence: tokens of a sequence; None takes the model's.
         precision: of the matrix products.
         skew: load of the most loaded expert rank over the mean.
+        input_s: what loading a step's samples takes, beside the step before; the same for every
+            plan, GPU count and network.
         fixed: values that are given; see :class:`railweave.predict.plan_space.PlanSpace`.
         top: plans that are ranked.
         counts: GPU counts of the scaling curve; none, no curve.
@@ -86,6 +90,7 @@ class PlanQuestion:
     sequence: int | None = None
     precision: Precision = Precision.BF16
     skew: float = 1.0
+    input_s: float = 0.0
     fixed: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     top: int = 5
     counts: tuple[int, ...] = ()
@@ -231,6 +236,7 @@ def study_plan(
             skew=question.skew,
             progress=_part(progress, 0.4, 0.6),
         )
+    search = _with_input(search, question)
     best = search.best
     case = network_case(
         "as designed" if cluster.built is not None else cluster.name,
@@ -238,11 +244,28 @@ def study_plan(
         cluster.gpu,
         best.costs,
         skew=question.skew,
+        input_s=question.input_s,
     )
     curve = _curve(question, cluster, best, _part(progress, 0.6, 0.8)) if question.counts else None
     networks = _networks(question, cluster, case, _part(progress, 0.8, 1.0))
     length = run_length(best.plan.tokens_per_step, steps=question.steps, tokens=question.tokens)
     return PlanStudy(question, cluster, search, case, why(search), curve, networks, length)
+
+
+def _with_input(search: PlanSearch, question: PlanQuestion) -> PlanSearch:
+    """Return the ranking with the time of loading samples, which changes no plan's place.
+
+    Plans that load longer than they work end up level, the quickest at work first.
+    """
+    if not question.input_s:
+        return search
+    again = (
+        estimate_step(
+            item.plan, search.gpu, item.costs, skew=question.skew, input_s=question.input_s
+        )
+        for item in search.ranked
+    )
+    return replace(search, ranked=tuple(again))
 
 
 def _check(question: PlanQuestion, cluster: TrainingCluster) -> None:
@@ -259,6 +282,8 @@ def _check(question: PlanQuestion, cluster: TrainingCluster) -> None:
     if PlacementName.OPTIMIZED in question.placements:
         rules = ", ".join(rule for rule in PlacementName if rule is not PlacementName.OPTIMIZED)
         raise InputError(f"placement: optimized is for jobs of a design; allowed here: {rules}")
+    if not 0 <= question.input_s < math.inf:
+        raise InputError(f"input: {question.input_s:g} s is not allowed; give a time of 0 or more")
     for name, value in (("batch", question.batch), ("sequence", question.sequence)):
         if value is not None and value < 1:
             raise InputError(f"{name}: {value} is not allowed; give 1 or more")
@@ -284,6 +309,7 @@ def _curve(
         mode=question.mode,
         fixed=question.fixed,
         skew=question.skew,
+        input_s=question.input_s,
         progress=progress,
     )
 
@@ -314,5 +340,9 @@ def _networks(
             costs = build().exact(plan.degrees)
         except RailweaveError as error:
             raise InputError(f"{name}: {error}") from None
-        cases.append(network_case(name, plan, cluster.gpu, costs, skew=question.skew))
+        cases.append(
+            network_case(
+                name, plan, cluster.gpu, costs, skew=question.skew, input_s=question.input_s
+            )
+        )
     return tuple(cases) if others else ()

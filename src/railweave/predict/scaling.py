@@ -95,10 +95,15 @@ def network_case(
     costs: CommunicationCosts,
     *,
     skew: float = 1.0,
+    input_s: float = 0.0,
 ) -> NetworkCase:
-    """Return a step with its costs, and how long it would take without a network."""
-    free = estimate_step(plan, gpu, without_network(costs), skew=skew)
-    return NetworkCase(name, estimate_step(plan, gpu, costs, skew=skew), free.step_s)
+    """Return a step with its costs, and how long it would take without a network.
+
+    ``skew`` and ``input_s`` are those of :func:`railweave.predict.step.estimate_step`.
+    """
+    free = estimate_step(plan, gpu, without_network(costs), skew=skew, input_s=input_s)
+    step = estimate_step(plan, gpu, costs, skew=skew, input_s=input_s)
+    return NetworkCase(name, step, free.step_s)
 
 
 def compare_networks(
@@ -197,6 +202,7 @@ def scaling_curve(
     mode: ScalingMode = "weak",
     fixed: Mapping[str, int] = MappingProxyType({}),
     skew: float = 1.0,
+    input_s: float = 0.0,
     progress: Progress = _silent,
 ) -> ScalingCurve:
     """Return a step over GPU counts, with the share lost to the network at each.
@@ -213,6 +219,7 @@ def scaling_curve(
         fixed: what other plans must have too; see :class:`railweave.predict.plan_space.PlanSpace`.
             Data ranks follow from the count.
         skew: load of the most loaded expert rank over the mean.
+        input_s: what loading a step's samples takes, at every count.
         progress: called with a step and the fraction done.
 
     Raises:
@@ -223,7 +230,7 @@ def scaling_curve(
     if any(count < 1 for count in counts):
         raise InputError("scaling: GPU counts must be 1 or more")
     others = {name: value for name, value in fixed.items() if name != "data"}
-    scale = _Scale(plan, gpu, costs_at, exact_at, domain_gpus, mode, others, skew)
+    scale = _Scale(plan, gpu, costs_at, exact_at, domain_gpus, mode, others, skew, input_s)
     points, skipped = [], []
     for number, gpus in enumerate(sorted(set(counts))):
         progress("scaling", number / len(counts))
@@ -249,6 +256,7 @@ class _Scale:
     mode: ScalingMode
     fixed: Mapping[str, int]
     skew: float
+    input_s: float
     without_fabric: dict[int, str] = field(default_factory=dict)
 
     def point(self, gpus: int) -> ScalingPoint:
@@ -292,7 +300,7 @@ class _Scale:
     def _case(self, gpus: int, plan: TrainingPlan) -> NetworkCase:
         costs = self._costs(gpus, plan.degrees)
         name = f"{gpus:,} GPUs"
-        return network_case(name, plan, self.gpu, costs, skew=self.skew)
+        return network_case(name, plan, self.gpu, costs, skew=self.skew, input_s=self.input_s)
 
     def _costs(self, gpus: int, degrees: Degrees) -> CommunicationCosts:
         if self.exact_at is not None and gpus not in self.without_fabric:

@@ -4,9 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from railweave.findings import Finding
+from railweave.predict.timeline import step_timeline
 from railweave.report.drawing import draw_topology, drawing_width
 from railweave.report.figures import draw_heat, draw_job_times, draw_shares, draw_what_ifs
 from railweave.report.page_table import PageTable
+from railweave.report.predicted import TrainingForecast
+from railweave.report.predicted_tables import (
+    expected_table,
+    step_finding,
+    step_grounds,
+    step_notes,
+    step_said,
+    step_tables,
+)
 from railweave.report.record import RunRecord
 from railweave.report.run_tables import (
     completion_table,
@@ -28,10 +39,13 @@ from railweave.report.tables import (
     power_table,
 )
 from railweave.report.topology import TopologyView
+from railweave.report.training_figures import draw_idle, draw_memory, draw_timeline
 from railweave.units import format_bits_rate, format_seconds, format_si
 
 __all__ = ["plotly_script", "render_html"]
 
+#: training jobs whose step is drawn: a timeline may have thousands of spans
+MOST_DRAWN_STEPS = 3
 #: longer tables are folded away behind their title
 MOST_OPEN_ROWS = 18
 
@@ -55,7 +69,11 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of the page. ``empty`` is said where there is nothing to show."""
+    """A part of the page.
+
+    ``lead`` and ``boxes`` stand before the figures, ``folded`` tables behind their titles;
+    ``empty`` is said where there is nothing to show.
+    """
 
     id: str
     short: str
@@ -64,6 +82,9 @@ class Section:
     tables: tuple[PageTable, ...] = ()
     notes: tuple[str, ...] = ()
     empty: str = ""
+    lead: tuple[str, ...] = ()
+    boxes: tuple[Finding, ...] = ()
+    folded: tuple[PageTable, ...] = ()
 
     @property
     def shown(self) -> tuple[PageTable, ...]:
@@ -136,9 +157,13 @@ def _job_sections(record: RunRecord) -> list[Section]:
             "Jobs",
             "Jobs on this fabric",
             (Figure("", figure_html(draw_job_times(jobs), "jobs")),) if jobs else (),
-            (job_table(record),),
+            (
+                job_table(record),
+                *([expected_table(record.collectives)] if record.collectives else []),
+            ),
             empty="The design names no jobs.",
         ),
+        *_training_sections(record),
         Section(
             "shares",
             "Bytes",
@@ -177,6 +202,46 @@ def _job_sections(record: RunRecord) -> list[Section]:
             empty="Nothing between the endpoints could fail alone.",
         ),
     ]
+
+
+def _training_sections(record: RunRecord) -> list[Section]:
+    """Return a section a training job, the first with figures."""
+    engine_s = {job.name: job.time_s for job in record.jobs}
+    several = len(record.training) > 1
+    sections = []
+    for number, item in enumerate(record.training, 1):
+        finding = step_finding(item)
+        figures = _step_figures(item, number) if number <= MOST_DRAWN_STEPS else ()
+        notes = step_notes(item)
+        if item.case is not None and not figures:
+            notes = (*notes, f"Figures are drawn of the first {MOST_DRAWN_STEPS} training jobs.")
+        sections.append(
+            Section(
+                f"step-{number}",
+                f"Step: {item.job}" if several else "Training step",
+                f"Training step: {item.job}",
+                figures,
+                step_tables(item, number),
+                notes,
+                lead=step_said(item, engine_s[item.job]),
+                boxes=(finding,) if finding else (),
+                folded=step_grounds(item, number),
+            )
+        )
+    return sections
+
+
+def _step_figures(item: TrainingForecast, number: int) -> tuple[Figure, ...]:
+    """Draw a step: the timeline, and what a GPU of each stage does and holds."""
+    if item.case is None:
+        return ()
+    estimate = item.case.estimate
+    drawn = [("idle", draw_idle(estimate)), ("memory", draw_memory(estimate))]
+    if estimate.schedule is not None:
+        drawn.insert(0, ("timeline", draw_timeline(step_timeline(estimate))))
+    return tuple(
+        Figure("", figure_html(figure, f"step-{number}-{name}"), 420) for name, figure in drawn
+    )
 
 
 def _sections(record: RunRecord) -> list[Section]:

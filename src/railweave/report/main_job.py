@@ -23,6 +23,7 @@ from railweave.report.outcomes import (
     what_if_outcomes,
 )
 from railweave.report.partial import Partial
+from railweave.report.predicted import forecast
 from railweave.report.record import CompletionStats, RunRecord, WhatIfOutcome
 from railweave.report.spread import spread_curves
 from railweave.report.stated import stated_tables
@@ -87,6 +88,16 @@ def run_design(
             progress=progress,
             known=partial.without if partial else None,
         )
+    progress("predict", 0.91)
+    jobs = job_outcomes(built.fabric, simulated, routes)
+    training, collectives = forecast(
+        built,
+        workload,
+        routes,
+        {job.name: job.busbw_Bps for job in jobs},
+        routing=routing,
+        seed=seed,
+    )
     assumptions = dict.fromkeys(
         (
             *workload.assumptions,
@@ -110,13 +121,15 @@ def run_design(
         summary=summary,
         topology=collapse(built.fabric, pod_name=pod_name(summary.backend)),
         findings=(*findings, *result.findings),
-        jobs=job_outcomes(built.fabric, simulated, routes),
+        jobs=jobs,
         completions=completions,
         spreads=spread_outcomes(built.fabric, result),
         curves=spread_curves(built.fabric, result),
         storage=storage_outcomes(built.design, result),
         heat=heat_maps(built.fabric, result),
         what_ifs=outcomes,
+        training=training,
+        collectives=collectives,
         makespan_s=result.makespan_s,
         bytes_sent=result.bytes_sent,
         bytes_delivered=result.bytes_delivered,

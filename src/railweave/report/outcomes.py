@@ -124,12 +124,15 @@ def _of_job(metrics: Iterable[LabelMetrics], name: str) -> list[LabelMetrics]:
 
 
 def job_time_s(result: Result, plan: JobPlan) -> float:
-    """Return the time of one iteration of a job (its span over its iterations); NaN if none."""
+    """Return the time of one iteration of a job (its span over its iterations); NaN if none.
+
+    A training step begins with the job, as its arithmetic may stand before all that it sends.
+    """
     mine = _of_job(label_metrics(result), plan.name)
     if not mine:
         return math.nan
-    span = max(item.finish_s for item in mine) - min(item.start_s for item in mine)
-    return span / plan.job.iterations
+    begun = plan.job.start if plan.step is not None else min(item.start_s for item in mine)
+    return (max(item.finish_s for item in mine) - begun) / plan.job.iterations
 
 
 def job_outcomes(

@@ -19,6 +19,8 @@ from railweave.report.topology import TopologyView
 if TYPE_CHECKING:
     import polars as pl
 
+    from railweave.report.predicted import CollectiveForecast, TrainingForecast
+
 __all__ = [
     "CompletionStats",
     "GroupOutcome",
@@ -140,7 +142,11 @@ class HeatMap:
 
 @dataclass(frozen=True, eq=False)
 class RunRecord:
-    """All that one run found; ``design_yaml`` is the design with every default filled in."""
+    """All that one run found; ``design_yaml`` is the design with every default filled in.
+
+    ``jobs`` are the engine's; ``training`` and ``collectives`` what training and collective jobs
+    are predicted to do, each alone.
+    """
 
     name: str
     description: str
@@ -162,6 +168,8 @@ class RunRecord:
     storage: tuple[StorageOutcome, ...]
     heat: tuple[HeatMap, ...]
     what_ifs: tuple[WhatIfOutcome, ...]
+    training: tuple[TrainingForecast, ...]
+    collectives: tuple[CollectiveForecast, ...]
     makespan_s: float
     bytes_sent: float
     bytes_delivered: float

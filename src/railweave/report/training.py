@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,13 +36,16 @@ from railweave.report.training_tables import (
     scaling_table,
     time_table,
 )
-from railweave.units import format_si
+from railweave.units import format_seconds, format_si
 
 __all__ = [
+    "assumption_table",
     "assumptions",
     "explanation_table",
     "headline",
     "plan_json",
+    "step_assumptions",
+    "step_json",
     "study_tables",
     "timeline_trace",
     "write_plan_page",
@@ -88,8 +91,20 @@ def study_tables(study: PlanStudy) -> tuple[PageTable, ...]:
 
 def assumptions(study: PlanStudy) -> tuple[Assumption, ...]:
     """Return what the study rests on, each once."""
-    said = dict.fromkeys((*study.best.assumptions, *study.best.memory.assumptions))
-    return tuple(said)
+    given = study.question.input_s
+    loading = (
+        Assumption(
+            "input",
+            f"loading a step's samples takes {format_seconds(given)} whatever the plan, the number "
+            "of GPUs and the network, beside the step before",
+        ),
+    )
+    return (*step_assumptions(study.best), *(loading if given else ()))
+
+
+def step_assumptions(estimate: StepEstimate) -> tuple[Assumption, ...]:
+    """Return what a step's time and memory rest on, each once."""
+    return tuple(dict.fromkeys((*estimate.assumptions, *estimate.memory.assumptions)))
 
 
 # ---------------------------------------------------------------- JSON
@@ -106,6 +121,7 @@ def plan_json(study: PlanStudy) -> dict[str, Any]:
         "batch": search.space.batch,
         "sequence": search.space.sequence,
         "precision": search.space.precision.value,
+        "input_s": study.question.input_s,
         "valid": search.valid,
         "fitting": search.fitting,
         "played": search.played,
@@ -183,14 +199,41 @@ def _detail(case: NetworkCase) -> dict[str, Any]:
         "compute_by_stage": item.compute_by_stage.tolist(),
         "idle_by_stage": {name: by.tolist() for name, by in item.idle_by_stage.items()},
         "memory": _memory(item.memory),
-        "communications": [
-            {
-                **dataclasses.asdict(one),
-                "op": one.op.value,
-                "overlapped_s": one.overlapped_s,
-            }
-            for one in item.communications
-        ],
+        "communications": _communications(item),
+    }
+
+
+def _communications(item: StepEstimate) -> list[dict[str, Any]]:
+    return [
+        {
+            **dataclasses.asdict(one),
+            "op": one.op.value,
+            "overlapped_s": one.overlapped_s,
+        }
+        for one in item.communications
+    ]
+
+
+def step_json(case: NetworkCase) -> dict[str, Any]:
+    """Return one step as a document without spans; of the memory only the fullest stage."""
+    item = case.estimate
+    memory = item.memory
+    fullest = memory.fullest
+    return {
+        **_estimate(item),
+        "without_network_s": case.free_s,
+        "lost_share": case.lost_share,
+        "compute_s": item.compute_s,
+        "gpu": item.gpu.name,
+        "memory": {
+            "capacity_bytes": memory.capacity_bytes,
+            "usable_bytes": memory.usable_bytes,
+            "fits": memory.fits,
+            **dataclasses.asdict(fullest),
+            "total_bytes": fullest.total_bytes,
+        },
+        "communications": _communications(item),
+        "assumptions": [dataclasses.asdict(one) for one in step_assumptions(item)],
     }
 
 
@@ -321,33 +364,37 @@ def write_plan_page(study: PlanStudy, path: Path) -> Path:
         f"Training plan: {study.search.space.shape.title}",
         figures,
         said,
-        (*study_tables(study), explanation_table(best), _assumed(study)),
+        (*study_tables(study), explanation_table(best), assumption_table(assumptions(study))),
     )
     with staged(path.parent) as stage:
         return stage.write_text(path.name, page)
 
 
 def explanation_table(estimate: StepEstimate) -> PageTable:
-    """Return how the headline numbers come about: formula and inputs of each."""
-    rows = []
+    """Return how the headline numbers come about: the formula of each, and the inputs once."""
+    inputs: dict[str, float] = {}
     for item in estimate.explanations:
-        inputs = ", ".join(f"{name} = {value:.5g}" for name, value in item.inputs.items())
-        rows.append((item.quantity, f"{item.value:.5g} {item.unit}".strip(), item.formula, inputs))
+        inputs |= item.inputs
+    named = ", ".join(f"{name} = {value:.5g}" for name, value in inputs.items())
     return PageTable(
         "formulas",
         "Formula and inputs of the headline numbers",
-        ("quantity", "value", "formula", "inputs"),
-        tuple(rows),
+        ("quantity", "value", "formula"),
+        tuple(
+            (item.quantity, f"{item.value:.5g} {item.unit}".strip(), item.formula)
+            for item in estimate.explanations
+        ),
+        (f"Inputs: {named}.",),
+        text_columns=("formula",),
     )
 
 
-def _assumed(study: PlanStudy) -> PageTable:
-    rows = tuple(
-        (item.subject, item.statement, item.certainty.value) for item in assumptions(study)
-    )
+def assumption_table(said: Sequence[Assumption]) -> PageTable:
+    """Return assumptions as a table."""
     return PageTable(
         "assumptions",
         "What this rests on, and what it does not model",
         ("of", "assumed", "how sure"),
-        rows,
+        tuple((item.subject, item.statement, item.certainty.value) for item in said),
+        text_columns=("assumed", "how sure"),
     )

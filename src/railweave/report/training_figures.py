@@ -126,7 +126,7 @@ def draw_timeline(timeline: Timeline) -> go.Figure:
     layout = house_layout(title=title)
     layout |= {"barmode": "overlay", "bargap": 0.1, "hovermode": "closest"}
     _legend_below(layout, plot_px, rows=5)
-    layout["margin"] |= {"l": 84}
+    layout["margin"] |= {"l": 74}
     layout["xaxis"] |= {"ticksuffix": " ms", "range": [0, timeline.step_s * 1e3]}
     layout["yaxis"] |= {
         "tickvals": list(range(len(pairs))),
@@ -192,7 +192,7 @@ def draw_idle(estimate: StepEstimate) -> go.Figure:
 def _legend_below(layout: dict[str, Any], plot_px: int, *, rows: int) -> None:
     """Put the legend at the foot of the figure, with room for its rows on a narrow page."""
     ends = {"xref": "container", "x": 0, "yref": "container", "y": 0, "yanchor": "bottom"}
-    layout["legend"] |= {**ends, "traceorder": "normal", "font": {"size": 10}}
+    layout["legend"] |= {**ends, "traceorder": "normal", "font": {"size": 10}, "entrywidth": 82}
     below_px = _AXIS_PX + _LEGEND_ROW_PX * rows
     layout["margin"] |= {"t": _TITLE_PX, "b": below_px}
     layout["height"] = _TITLE_PX + plot_px + below_px

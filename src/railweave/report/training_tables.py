@@ -179,16 +179,18 @@ def _places(item: GroupCommunication) -> str:
 
 def communication_table(estimate: StepEstimate) -> PageTable:
     """Return what each kind of group sends in a step, where it goes, and what is exposed of it."""
+    names = [f"{item.kind}: {item.purpose}" for item in estimate.communications]
     rows = tuple(
         (
-            f"{item.kind}: {item.purpose}",
+            # the same done by two operations, as sequence parallelism does
+            name if names.count(name) == 1 else f"{name}, {item.op.value}",
             f"{item.members}",
             format_bytes(float(f"{item.bytes_sent:.4g}")),
             format_seconds(item.time_s),
             format_seconds(item.exposed_s),
             _places(item),
         )
-        for item in estimate.communications
+        for name, item in zip(names, estimate.communications, strict=True)
     )
     return PageTable(
         "communication",
