@@ -37,7 +37,10 @@ IN_DOCS = (
     "congestion-390-dark",
     "collectives-1280-dark",
     "design-1280-light",
+    "training-1280-light",
 )
+#: what comes last on pages that go on working
+LAST = {"training": "[data-table=scaling]"}
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking")
 
 
@@ -61,6 +64,8 @@ def shoot(browser: Browser, address: str, names: list[str]) -> None:
                 page.goto(address + pages()[name])
                 there = ".cm-content" if name == "design" else ".rw-tile .rw-value"
                 page.wait_for_selector(there, timeout=90_000)
+                if name in LAST:
+                    page.wait_for_selector(LAST[name], timeout=90_000)
                 page.wait_for_load_state("networkidle")
                 page.wait_for_timeout(2_000)  # figures and drawings
                 picture = f"{name}-{width}-{scheme}"

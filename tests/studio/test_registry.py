@@ -8,17 +8,26 @@ import pytest
 
 from railweave.errors import InputError
 from railweave.studio import registry
-from railweave.studio.registry import find_lab, installed_labs
+from railweave.studio.registry import find_lab, installed_labs, pages_beside
 
 
 def test_nine_labs_are_numbered_and_those_without_an_engine_say_so() -> None:
     labs = installed_labs()
-    assert [lab.number for lab in labs] == list(range(1, 10))
-    assert len({lab.key for lab in labs}) == len({lab.hue for lab in labs}) == 9
+    assert [lab.number for lab in labs[:9]] == list(range(1, 10))
+    assert len({lab.key for lab in labs}) == len({lab.hue for lab in labs}) == len(labs)
     for lab in labs:
         assert lab.title
         assert lab.summary
         assert (lab.build is None) == bool(lab.missing)
+
+
+def test_a_page_without_a_number_stands_behind_the_labs_that_lead_to_it() -> None:
+    labs = installed_labs()
+    assert [lab.key for lab in labs if lab.number is None] == ["training"] == [labs[-1].key]
+    assert labs[-1].name == "Training step"
+    assert labs[0].name == "1 · Architecture explorer"
+    leading = [lab.key for lab in labs if labs[-1] in pages_beside(lab)]
+    assert leading == ["traffic", "collectives"]
 
 
 def test_labs_are_found_by_their_key() -> None:
@@ -51,3 +60,5 @@ def test_what_is_no_lab_or_has_a_number_of_another_is_refused(
         labs_of(monkeypatch, "railweave.studio.registry:GROUP")
     with pytest.raises(InputError, match="both have the number 6"):
         labs_of(monkeypatch, OURS.value)
+    with pytest.raises(InputError, match="both have the key training"):
+        labs_of(monkeypatch, *["railweave.studio.labs.training:LAB"] * 2)

@@ -31,11 +31,10 @@ def home_page(studio: Studio, session: Session) -> None:
                     .classes("rw-card rw-lab-card" + ("" if lab.build else " rw-absent"))
                     .style(f"--hue: {lab.hue}")
                 ):
-                    name = f"{lab.number} · {lab.title}"
                     if lab.build:
-                        ui.link(name, f"/lab/{lab.key}").classes("rw-h3")
+                        ui.link(lab.name, f"/lab/{lab.key}").classes("rw-h3")
                     else:
-                        ui.label(name).classes("rw-h3")
+                        ui.label(lab.name).classes("rw-h3")
                     ui.label(lab.summary)
                     if lab.build is None:
                         ui.label(f"Not there yet: {lab.missing}").classes("rw-quiet")

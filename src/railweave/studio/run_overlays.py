@@ -46,7 +46,7 @@ def run_overlays(
     place.clear()
     with place:
         keys = [DESIGN, *(lab.key for lab in installed_labs())]
-        titles = {lab.key: f"{lab.number} · {lab.title}" for lab in installed_labs()}
+        titles = {lab.key: lab.name for lab in installed_labs()}
         titles[DESIGN] = "Runs of the design"
         some = False
         for key in [only] if only else keys:

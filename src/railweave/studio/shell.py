@@ -66,7 +66,7 @@ def _labs(current: Lab | None) -> None:
         ui.element("nav").props('aria-label="Labs"').classes("rw-labs"),
         ui.element("ol"),
     ):
-        for lab in installed_labs():
+        for lab in (one for one in installed_labs() if one.number is not None):
             with ui.element("li").style(f"--hue: {lab.hue}"):
                 _circle(lab, here=lab is current)
 

@@ -44,8 +44,8 @@ def lab(key: str) -> LabText:
 
 
 def labs() -> tuple[LabText, ...]:
-    """Return all labs by number."""
-    return tuple(sorted(_labs().values(), key=lambda item: item.number))
+    """Return all labs by number; behind them pages without one."""
+    return tuple(sorted(_labs().values(), key=lambda item: (item.number is None, item.number or 0)))
 
 
 @cache

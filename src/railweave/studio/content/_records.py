@@ -45,10 +45,13 @@ class Quantity(_Record):
 
 
 class LabText(_Record):
-    """A lab's place on the home page; ``missing`` says what a lab without an engine waits for."""
+    """A lab's place on the home page, None for a page beside the line.
+
+    ``missing`` says what a lab without an engine waits for.
+    """
 
     key: Annotated[str, StringConstraints(pattern=_KEY)]
-    number: Annotated[int, Field(ge=1)]
+    number: Annotated[int, Field(ge=1)] | None
     title: Text
     summary: Text
     missing: str = ""
@@ -135,6 +138,8 @@ class LabList(_Record):
     def _numbers_once(self) -> LabList:
         seen: dict[int, str] = {}
         for key, item in self.labs.items():
+            if item.number is None:
+                continue
             if item.number in seen:
                 raise field_error(
                     f"{seen[item.number]!r} has this number already", at=("labs", key, "number")
