@@ -6,149 +6,23 @@ A key is ``command --option``, ``command --option=choice`` where it offers a cho
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
-
-_SERVERS = "gpus: 2, nics: 2, nic_speed: 100 Gb/s, scale_up_bandwidth: 1 Tb/s"
-_PAIRS = f"""\
-railweave: 1
-name: pairs
-cluster:
-  servers: {{count: 4, inline: {{{_SERVERS}, frontend_speed: 100 Gb/s}}}}
-planes:
-  backend: {{transport: rocev2, topology: leaf-spine, switch: {{radix: 4, speed: 100 Gb/s}}}}
-  frontend: {{transport: tcp, topology: star, switch: {{radix: 16, speed: 100 Gb/s}}}}
-jobs:
-  - {{name: mix, collective: all-to-all, size: 4 MiB}}
-background:
-  - {{name: web, load: 0.6, duration: 1 ms}}
-"""
-_RAILS = """\
-railweave: 1
-name: rails
-cluster:
-  servers:
-    count: 8
-    inline: {gpus: 2, nics: 2, nic_speed: 100 Gb/s, scale_up_bandwidth: 1 Tb/s, power: 5 kW}
-planes:
-  backend:
-    transport: rocev2
-    topology: rail-optimized
-    switch: {radix: 4, speed: 100 Gb/s}
-    routing: static
-objectives: {min_bandwidth: 1.0}
-"""
-_TABLE = """\
-railweave: 1
-name: table
-cluster:
-  servers:
-    count: 16
-    inline: {gpus: 4, nics: 4, nic_speed: 400 Gb/s, scale_up_bandwidth: 3.6 Tb/s}
-planes:
-  backend:
-    transport: rocev2
-    topology: leaf-spine
-    switch: {radix: 16, speed: 400 Gb/s, max_breakout: 2}
-    routing: {scheme: table, table: table.csv}
-jobs:
-  - {name: mix, collective: all-to-all, size: 4 MiB}
-"""
-#: of a command that serves until it is stopped: tests/studio/test_serve.py
-HELD_ELSEWHERE = frozenset(
-    f"studio {option}"
-    for option in ("design", "--host", "--port", "--workers", "--store", "--browser")
+from _effects_base import (
+    ROUTING,
+    TIME_S,
+    Effect,
+    Seen,
+    appears,
+    becomes,
+    choices,
+    differs,
+    exits,
+    grows,
+    shrinks,
+    to_json,
 )
-#: buffers that do not hold the headroom of their ports
-_TIGHT = _PAIRS.replace(
-    "{radix: 4, speed: 100 Gb/s}", "{radix: 4, speed: 100 Gb/s, buffer: 300 kB}"
-)
-#: every file that the command lines may name, by what stands for it
-FILES = {"pairs": _PAIRS, "rails": _RAILS, "table": _TABLE, "tight": _TIGHT}
-#: the forwarding table beside them: all that leaves a leaf does so by one port
-TABLE = Path(__file__).parents[1] / "design" / "files" / "table-other.csv"
-
-
-@dataclass(frozen=True)
-class Seen:
-    """What a command line left: exit code, what was printed, names of the files in ``{out}``."""
-
-    code: int
-    out: str
-    err: str
-    files: tuple[str, ...]
-
-    def at(self, path: str) -> Any:
-        """Return what stands at a dotted path of the JSON document."""
-        value = json.loads(self.out)
-        for step in path.split("."):
-            value = value[int(step)] if isinstance(value, list) else value[step]
-        return value
-
-
-Holds = Callable[[Seen, Seen], bool]
-
-
-@dataclass(frozen=True)
-class Effect:
-    """Two command lines, and what holds between what they leave."""
-
-    before: str
-    after: str
-    holds: Holds
-
-
-def grows(path: str) -> Holds:
-    """Hold where a number of the JSON document grows."""
-    return lambda before, after: bool(before.at(path) < after.at(path))
-
-
-def shrinks(path: str) -> Holds:
-    """Hold where a number of the JSON document shrinks."""
-    return lambda before, after: bool(before.at(path) > after.at(path))
-
-
-def becomes(path: str, *values: object) -> Holds:
-    """Hold where a value of the JSON document goes from one to the other."""
-    return lambda before, after: (before.at(path), after.at(path)) == values
-
-
-def differs(path: str) -> Holds:
-    """Hold where a value of the JSON document is another one, and there in both."""
-    return lambda before, after: bool(before.at(path) != after.at(path))
-
-
-def appears(text: str) -> Holds:
-    """Hold where a text is printed only by the second."""
-    return lambda before, after: text not in before.out and text in after.out
-
-
-def to_json(before: Seen, after: Seen) -> bool:
-    """Hold where text for people becomes one JSON document."""
-    return before.out[:1] not in "[{" and after.out[:1] in "[{" and bool(json.loads(after.out))
-
-
-def exits(*codes: int) -> Holds:
-    """Hold where the exit codes are these."""
-    return lambda before, after: (before.code, after.code) == codes
-
-
-def _choices(command: str, option: str, path: str, line: str, how: Mapping[str, Any]) -> Any:
-    return {
-        f"{command} --{option}={choice}": Effect(
-            f"{line} --{option} {other}", f"{line} --{option} {choice}", holds(path)
-        )
-        for choice, (other, holds) in how.items()
-    }
-
-
-_TIME = "jobs.0.time_s"
-_EVEN = dict.fromkeys(
-    ("e-ecmp", "static", "flowlet", "adaptive", "spray", "destination"), ("ecmp", shrinks)
-)
+from _effects_infer import infer_effects
+from _effects_plan import plan_effects
+from _effects_replay import replay_effects
 
 
 def _simulation(command: str, more: str) -> dict[str, Effect]:
@@ -157,7 +31,7 @@ def _simulation(command: str, more: str) -> dict[str, Effect]:
     return {
         f"{command} design": Effect(line, line.replace("{pairs}", "{rails}"), differs("name")),
         f"{command} --engine": Effect(line, f"{line} --engine analytic", shrinks("events")),
-        **_choices(
+        **choices(
             command,
             "engine",
             "events",
@@ -168,22 +42,22 @@ def _simulation(command: str, more: str) -> dict[str, Effect]:
                 "packet": ("flow", grows),
             },
         ),
-        f"{command} --routing": Effect(line, f"{line} --routing spray", shrinks(_TIME)),
-        **_choices(command, "routing", _TIME, line, {**_EVEN, "ecmp": ("spray", grows)}),
+        f"{command} --routing": Effect(line, f"{line} --routing spray", shrinks(TIME_S)),
+        **choices(command, "routing", TIME_S, line, {**ROUTING, "ecmp": ("spray", grows)}),
         f"{command} --routing=table": Effect(
             f"{command} {{table}} --json {more} --routing destination",
             f"{command} {{table}} --json {more} --routing table",
-            grows(_TIME),
+            grows(TIME_S),
         ),
-        f"{command} --seed": Effect(line, f"{line} --seed 3", differs(_TIME)),
+        f"{command} --seed": Effect(line, f"{line} --seed 3", differs(TIME_S)),
         f"{command} --tolerance": Effect(
             line, f"{line} --tolerance 0.2", differs("completions.1.p99_s")
         ),
-        f"{command} --fail": Effect(line, f"{line} --fail spine-1", grows(_TIME)),
+        f"{command} --fail": Effect(line, f"{line} --fail spine-1", grows(TIME_S)),
         f"{command} --fault": Effect(
             f"{line} --engine packet",
             f"{line} --engine packet --fault 'link spine-1:port-1 slow 0.25'",
-            grows(_TIME),
+            grows(TIME_S),
         ),
         f"{command} --json": Effect(f"{command} {{pairs}} {more}", line, to_json),
     }
@@ -191,11 +65,14 @@ def _simulation(command: str, more: str) -> dict[str, Effect]:
 
 _ALONE = "collective all-reduce --json --latency 1us"
 _ON = "collective all-reduce --json --size 4MiB --design {rails}"
+_OVER = "collective all-reduce --json --size 1MiB..1GiB --design {rails}"
 _SPREAD = {
     "packed": ("spread", shrinks),
     "spread": ("packed", grows),
     "rail-aligned": ("spread", shrinks),
     "random": ("spread", shrinks),
+    "fragments": ("spread", shrinks),
+    "optimized": ("spread", shrinks),
 }
 
 _PORT = "headroom --switch sn5600 --length 40m --json"
@@ -207,8 +84,19 @@ _GRID = "congest --sweep --workers 1 --json --duration 4ms --ecn 20% --pfc 80% -
 
 _PATTERN = "pattern tensor --json --latency 5us"
 _NODES = f"{_PATTERN} --gpus 8 --gpus-per-server 4"
+_MODEL = "pattern model --json"
 _SENT, _STEP = "bytes_sent_per_gpu", "time_s"
 _FEW = f"{_NODES} --gpus 4 --servers 4 --servers-per-leaf 1 --payload 64MB"
+
+
+def _writes(option: str, name: str) -> Effect:
+    """Observe that an export writes its file."""
+    before = "export {trays} --json"
+    return Effect(
+        before,
+        f"{before} --{option} {{out}}/{name}",
+        lambda before, after: not before.files and after.files == (name,),
+    )
 
 
 def _same_points(before: Seen, after: Seen) -> bool:
@@ -219,6 +107,18 @@ EFFECTS: dict[str, Effect] = {
     "--version": Effect("--help", "--version", appears("railweave 0.")),
     **_simulation("run", "--out {out}"),
     **_simulation("simulate", ""),
+    "simulate --interference": Effect(
+        "simulate {two}", "simulate {two} --interference", appears("Jobs alone and together")
+    ),
+    "export design": Effect("export {trays} --json", "export {rails} --json", differs("name")),
+    "export --slurm": _writes("slurm", "topology.conf"),
+    "export --slurm-block": _writes("slurm-block", "topology.conf"),
+    "export --slurm-yaml": _writes("slurm-yaml", "topology.yaml"),
+    "export --kueue": _writes("kueue", "kueue.yaml"),
+    "export --node-labels": _writes("node-labels", "nodes.yaml"),
+    "export --json": Effect(
+        "export {rails} --slurm {out}/t.conf", "export {rails} --slurm {out}/t.conf --json", to_json
+    ),
     "run --out": Effect(
         "schema",
         "run {pairs} --out {out}",
@@ -330,6 +230,9 @@ EFFECTS: dict[str, Effect] = {
         ),
     ),
     "congest --json": Effect("congest --duration 4ms", "congest --duration 4ms --json", to_json),
+    **replay_effects(),
+    **plan_effects(),
+    **infer_effects(),
     "collective operation": Effect(
         _ALONE, _ALONE.replace("all-reduce", "all-gather"), shrinks("bytes_sent_per_rank")
     ),
@@ -352,7 +255,7 @@ EFFECTS: dict[str, Effect] = {
     "collective --size": Effect(_ALONE, f"{_ALONE} --size 2GiB", grows("time_s")),
     "collective --ranks": Effect(_ALONE, f"{_ALONE} --ranks 16", becomes("steps", 14, 30)),
     "collective --algorithm": Effect(_ALONE, f"{_ALONE} --algorithm tree", shrinks("steps")),
-    **_choices(
+    **choices(
         "collective",
         "algorithm",
         "time_s",
@@ -364,7 +267,7 @@ EFFECTS: dict[str, Effect] = {
             "hierarchical": ("tree", shrinks),
         },
     ),
-    **_choices(
+    **choices(
         "collective",
         "algorithm",
         "time_s",
@@ -388,11 +291,11 @@ EFFECTS: dict[str, Effect] = {
     "collective --placement": Effect(
         f"{_ON} --ranks 4", f"{_ON} --ranks 4 --placement spread", grows("time_s")
     ),
-    **_choices("collective", "placement", "time_s", f"{_ON} --ranks 2", _SPREAD),
+    **choices("collective", "placement", "time_s", f"{_ON} --ranks 2", _SPREAD),
     "collective --engine": Effect(
         _ON, f"{_ON} --engine analytic", becomes("engine", "flow", "analytic")
     ),
-    **_choices(
+    **choices(
         "collective",
         "engine",
         "engine",
@@ -402,6 +305,64 @@ EFFECTS: dict[str, Effect] = {
             "flow": ("analytic", differs),
             "packet": ("flow", differs),
         },
+    ),
+    "collective --factor": Effect(
+        f"{_OVER} --factor 4",
+        f"{_OVER} --factor 16",
+        becomes("sizes.1.size_bytes", 4 << 20, 16 << 20),
+    ),
+    "collective --fail": Effect(
+        _OVER.replace("{rails}", "{pairs}"),
+        f"{_OVER} --fail spine-1".replace("{rails}", "{pairs}"),
+        shrinks("network.tree_share"),
+    ),
+    "collective --explain": Effect(
+        _OVER.replace("--json", ""),
+        f"{_OVER.replace('--json', '')} --explain",
+        appears("by NCCL"),
+    ),
+    "collective --only": Effect(
+        _OVER, f"{_OVER} --only Tree/LL", becomes("sizes.4.option", "Ring/LL128", "Tree/LL")
+    ),
+    "collective --sharp": Effect(
+        _OVER.replace("{rails}", "{trays}"),
+        f"{_OVER} --sharp".replace("{rails}", "{trays}"),
+        becomes("system.in_network", False, True),
+    ),
+    "collective --out": Effect(
+        _OVER,
+        f"{_OVER} --out {{out}}",
+        lambda before, after: (
+            set(after.files) - set(before.files) == {"collective.html", "collective.csv"}
+        ),
+    ),
+    "collective --export-tuner": Effect(
+        _OVER,
+        f"{_OVER} --export-tuner {{out}}/tuner.csv",
+        lambda before, after: set(after.files) - set(before.files) == {"tuner.csv"},
+    ),
+    "collective --env": Effect(
+        _OVER.replace("--json", ""),
+        f"{_OVER.replace('--json', '')} --env",
+        appears("NCCL_IB_TC=104"),
+    ),
+    "collective --calibration": Effect(
+        _OVER, f"{_OVER} --calibration {{slow}}", grows("sizes.0.time_s")
+    ),
+    "collective --calibrate": Effect(
+        "collective --json --validate",
+        "collective --json --design {rails} --calibrate {log}",
+        lambda before, after: len(after.at("after.points")) == 2 < len(before.at("points")),
+    ),
+    "collective --save": Effect(
+        "collective --json --design {rails} --calibrate {log}",
+        "collective --json --design {rails} --calibrate {log} --save {out}/own.yaml",
+        lambda before, after: set(after.files) - set(before.files) == {"own.yaml"},
+    ),
+    "collective --validate": Effect(
+        "collective broadcast --json",
+        "collective --json --validate",
+        lambda before, after: len(after.at("points")) > 100,
     ),
     "collective --json": Effect("collective reduce", "collective reduce --json", to_json),
     "pattern strategy": Effect(
@@ -414,10 +375,28 @@ EFFECTS: dict[str, Effect] = {
         for strategy, other, path, values in (
             ("data", "tensor", "parts.0.name", ("activations", "gradients")),
             ("tensor", "data", "parts.0.name", ("gradients", "activations")),
+            ("context", "data", "steps", (6, 9)),
             ("pipeline", "data", _SENT, (384e6, 512e6)),
             ("expert", "data", "steps", (6, 2)),
         )
     },
+    "pattern strategy=model": Effect(
+        "pattern data --json", "pattern model --json", grows("total_bytes")
+    ),
+    "pattern --model": Effect(_MODEL, f"{_MODEL} --model llama3-70b", grows(_SENT)),
+    "pattern --fix": Effect(
+        _MODEL, f"{_MODEL} --fix tensor=4", becomes("largest", "data", "tensor")
+    ),
+    "pattern --micro-batches": Effect(
+        f"{_MODEL} --fix tensor=4", f"{_MODEL} --fix tensor=4 --micro-batches 16", grows(_SENT)
+    ),
+    "pattern --sequence": Effect(
+        f"{_MODEL} --fix tensor=4", f"{_MODEL} --fix tensor=4 --sequence 4096", shrinks(_SENT)
+    ),
+    "pattern --gpu": Effect(_MODEL, f"{_MODEL} --gpu b200", grows("memory.usable_bytes")),
+    "pattern --by-placement": Effect(
+        _PATTERN, f"{_PATTERN} --by-placement", appears('"placements"')
+    ),
     "pattern --gpus": Effect(_PATTERN, f"{_PATTERN} --gpus 8", becomes("steps", 6, 14)),
     "pattern --payload": Effect(
         _PATTERN, f"{_PATTERN} --payload 64MB", becomes(_SENT, 384e6, 96e6)
@@ -451,7 +430,7 @@ EFFECTS: dict[str, Effect] = {
         shrinks("latency_s"),
     ),
     "pattern --placement": Effect(_FEW, f"{_FEW} --placement spread", shrinks("share_server")),
-    **_choices(
+    **choices(
         "pattern",
         "placement",
         "share_server",
@@ -461,13 +440,15 @@ EFFECTS: dict[str, Effect] = {
             "spread": ("packed", shrinks),
             "rail-aligned": ("spread", grows),
             "random": ("spread", grows),
+            "fragments": ("spread", grows),
+            "optimized": ("spread", grows),
         },
     ),
     "pattern --skew": Effect(
         "pattern expert --json", "pattern expert --json --skew 0.2", grows(_SENT)
     ),
     "pattern --algorithm": Effect(_NODES, f"{_NODES} --algorithm tree", differs("steps")),
-    **_choices(
+    **choices(
         "pattern",
         "algorithm",
         "steps",
@@ -479,7 +460,7 @@ EFFECTS: dict[str, Effect] = {
             "hierarchical": ("ring", shrinks),
         },
     ),
-    **_choices(
+    **choices(
         "pattern",
         "algorithm",
         "steps",

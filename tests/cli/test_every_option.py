@@ -12,7 +12,8 @@ from enum import StrEnum
 from pathlib import Path
 
 import pytest
-from _option_effects import EFFECTS, FILES, HELD_ELSEWHERE, TABLE, Effect, Seen
+from _effects_base import FILES, HELD_ELSEWHERE, TABLE, Effect, Seen
+from _option_effects import EFFECTS
 from typer.main import get_command
 
 from railweave.cli._app import app
