@@ -189,3 +189,14 @@ def test_tables_and_document():
     assert document[0]["links"][0]["asked"] == found[0].links[0].asked
     nothing = shared_link_table(interference(built(APART)))
     assert nothing.rows == ()
+
+
+def test_a_training_step_takes_its_arithmetic_as_in_a_run():
+    train = """\
+jobs:
+  - {name: train, model: llama3-8b, parallelism: {data: 2}, ranks: 2, placement: [0, 2]}
+"""
+    both = built(train + ACROSS.partition("\n")[2].partition("\n")[2])
+    alone = by_name(interference(both))["train"].alone_s
+    assert both.workload().jobs[0].step.compute_s > 0.2 * alone
+    assert alone == pytest.approx(built(train).simulate().makespan_s, rel=1e-6)

@@ -11,7 +11,7 @@ from railweave.catalog import default_catalog
 from railweave.errors import InputError
 from railweave.predict._plan_bounds import least_memory, least_step, least_time
 from railweave.predict.memory import memory_use
-from railweave.predict.plan import nearest_plans, refine, search_plans
+from railweave.predict.plan import NoPlanError, nearest_plans, refine, search_plans
 from railweave.predict.plan_space import PlanSpace, valid_plans
 from railweave.predict.step import estimate_step
 from railweave.predict.training_costs import ClusterLinks, costs_of_links
@@ -212,3 +212,13 @@ def test_options_that_mean_nothing_are_refused():
         search_plans(
             PlanSpace(LLAMA8, 16, 8, 16, 8192, Precision.FP8), CATALOG.gpu("a100-80g"), costs_of
         )
+
+
+def test_a_refusal_carries_its_reasons_and_the_nearest_plans():
+    with pytest.raises(NoPlanError) as error:
+        search_plans(PlanSpace(LLAMA8, 8, 8, 8, 8192, fixed={"tensor": 3}), H100, costs_of)
+    refusal = error.value
+    assert len(refusal.reasons) == 1
+    assert refusal.reasons[0] in str(refusal)
+    assert refusal.nearest
+    assert all(plan.describe() in str(refusal) for plan in refusal.nearest)

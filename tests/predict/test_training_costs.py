@@ -159,3 +159,14 @@ def test_a_dead_nic_halves_the_rate_of_the_ring_that_shares_another(whole):
 def test_too_few_gpus(whole):
     with pytest.raises(InputError, match="64 GPUs for 128 ranks"):
         costs_on_fabric(whole.fabric, whole.routing(), Degrees(8, 16, 1, 1))
+
+
+def test_long_rings_keep_the_librarys_latency_on_a_fabric(whole):
+    """Cables and switches alone take a tenth of it."""
+    degrees = Degrees(1, len(whole.fabric.gpus), 1, 1)
+    fabric = costs_on_fabric(whole.fabric, whole.routing(), degrees)
+    links = costs_of_links(degrees, ClusterLinks(8, 360e9, 47e9))
+    for what in (REDUCE, GATHER):
+        small = fabric.time_s("data", what, 65536.0)
+        assert small >= links.time_s("data", what, 1.0) * (1 - 1e-6)
+        assert small == pytest.approx(links.time_s("data", what, 65536.0), rel=0.1)

@@ -59,12 +59,20 @@ class StagedFiles:
         self._pending: list[tuple[Path, Path]] = []
 
     def write(self, name: str, writer: Callable[[Path], object]) -> Path:
-        """Let ``writer`` write a file; return the path that it will have after the commit."""
-        temporary = self.folder / f".{name}.{os.getpid()}.part"
+        """Let ``writer`` write a file; return the path that it will have after the commit.
+
+        An ``OSError`` about the temporary file names that path.
+        """
+        temporary, final = self.folder / f".{name}.{os.getpid()}.part", self.folder / name
         # Noted before it exists, so that an interruption at any point leaves nothing behind.
-        self._pending.append((temporary, self.folder / name))
-        writer(temporary)
-        return self.folder / name
+        self._pending.append((temporary, final))
+        try:
+            writer(temporary)
+        except OSError as error:
+            if error.filename == str(temporary):
+                error.filename = str(final)
+            raise
+        return final
 
     def write_text(self, name: str, text: str) -> Path:
         """Write text as UTF-8."""

@@ -14,8 +14,11 @@ from railweave.provenance import Assumption
 from railweave.workload import Degrees, GroupKind
 
 __all__ = [
+    "MESSAGE_S",
+    "NETWORK_LATENCY_S",
     "NETWORK_SHARE",
     "OPERATIONS",
+    "SCALE_UP_LATENCY_S",
     "SCALE_UP_SHARE",
     "CommunicationCosts",
     "GroupCost",
@@ -26,6 +29,11 @@ __all__ = [
 #: 50 GB/s, and rings over NVLink 360 to 370 of 450 GB/s
 NETWORK_SHARE: Final = 0.94
 SCALE_UP_SHARE: Final = 0.8
+#: one message of a collective inside a scale-up domain, and over the network; and what each
+#: further one costs where many start at once
+SCALE_UP_LATENCY_S: Final = 3e-6
+NETWORK_LATENCY_S: Final = 10e-6
+MESSAGE_S: Final = 1e-6
 
 _REDUCTIONS: Final = (Collective.ALL_REDUCE, Collective.ALL_GATHER, Collective.REDUCE_SCATTER)
 #: what groups of a kind do in a step

@@ -123,7 +123,7 @@ def estimate(pipeline: int, chunks: int, micro_batches: int, times: StageTimes) 
     M − 1 periods of the slowest rank, the pipeline filled and drained once (1/V of a rank's work a
     stage with V chunks), and the hand-overs on that way. Without chunks only P micro-batches are
     under way, so a round of them also takes no less than their work and 2(P − 1) hand-overs. The
-    first chunk's gather and the last reduction show what their layers' passes do not hide.
+    gathers ahead and the reductions behind show what the passes do not hide.
     """
     by_rank = (times.forward_s + times.backward_s).reshape(chunks, pipeline)
     work = by_rank.sum(axis=0)
@@ -133,12 +133,15 @@ def estimate(pipeline: int, chunks: int, micro_batches: int, times: StageTimes) 
         period = max(period, (float(work.sum()) + hops) / pipeline)
     fill = float(work.mean()) * (pipeline - 1) / chunks
     cut = np.maximum(times.layers, 1)
-    first = times.gate_s - times.forward_s * (1 - 1 / cut)
-    gate = max(float(first[:pipeline].max()), 0.0) if times.gate_s.any() else 0.0
+    turn = np.repeat(np.arange(chunks), pipeline) * pipeline  # passes of other stages between
+    first = times.gate_s - times.forward_s * (1 - 1 / cut) - turn * float(times.forward_s.mean())
+    gate = max(float(first.max()), 0.0) if times.gate_s.any() else 0.0
     after = np.maximum(times.reduce_s - times.backward_s * (1 - 1 / cut), times.reduce_s / cut)
-    # earlier chunks reduce while the later ones are still at work
-    lead = np.repeat(np.arange(chunks), pipeline) * float(times.backward_s.mean()) * pipeline
-    behind = float(np.maximum(after - lead, 0.0).max()) if times.reduce_s.any() else 0.0
+    # chunks reduce from the last to the first, the earlier ones while later passes are at work
+    by_chunk = times.reduce_s.reshape(chunks, pipeline)
+    behind_it = (np.cumsum(by_chunk, axis=0) - by_chunk).ravel()
+    late = after + behind_it - turn * float(times.backward_s.mean())
+    behind = max(float(late.max()), 0.0) if times.reduce_s.any() else 0.0
     total = micro_batches * period + fill + hops + gate + behind
     return Span(total + float(times.tail_s.max()))
 

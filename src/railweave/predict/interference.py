@@ -15,7 +15,6 @@ from typing import Final, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from railweave.catalog import Catalog
 from railweave.design import LoadedDesign
 from railweave.design.models import Design, PlacementName, RoutingScheme
 from railweave.engine.choice import EngineChoice
@@ -23,8 +22,10 @@ from railweave.engine.metrics import label_metrics
 from railweave.engine.result import Result
 from railweave.errors import InputError
 from railweave.fabric import Fabric, LinkLayer
+from railweave.fabric.build import BuiltFabric
 from railweave.fabric.names import port_name
 from railweave.fabric.routing import RoutingSet
+from railweave.predict.clock import step_clock
 from railweave.provenance import Assumption
 from railweave.workload import JobPlan, Workload, byte_shares, bytes_by_plane, design_workload
 
@@ -63,6 +64,11 @@ class Built(Protocol):
     @property
     def fabric(self) -> Fabric:
         """The fabric with all planes."""
+        ...
+
+    @property
+    def built(self) -> BuiltFabric:
+        """The fabric with what its nodes are."""
         ...
 
     def routing(self, scheme: RoutingScheme | None = None, seed: int | None = None) -> RoutingSet:
@@ -177,7 +183,8 @@ def interference(
     fabric, catalog = built.fabric, built.document.catalog
     routes = routing or built.routing(seed=seed)
     progress("place", 0.0)
-    workload = _workload(fabric, design, catalog)
+    clock = step_clock(built.built, design, catalog)
+    workload = design_workload(built.built, design, catalog, clock=clock)
     steps = len(workload.jobs) + 1
     alone = []
     for number, plan in enumerate(workload.jobs):
@@ -226,17 +233,6 @@ def compare_placements(
     return tuple(found)
 
 
-@dataclass(frozen=True, slots=True)
-class _Fabric:
-    """A fabric as :func:`design_workload` takes it."""
-
-    fabric: Fabric
-
-
-def _workload(fabric: Fabric, design: Design, catalog: Catalog) -> Workload:
-    return design_workload(_Fabric(fabric), design, catalog)
-
-
 def _placed_by(design: Design, rule: PlacementName | None, seed: int | None) -> Design:
     """Return the design with its jobs placed by a rule, and another seed."""
     jobs = tuple(
@@ -250,11 +246,12 @@ def _placed_by(design: Design, rule: PlacementName | None, seed: int | None) -> 
 
 
 def _span(result: Result, plan: JobPlan) -> tuple[float, float]:
-    """Return when a job began and ended."""
+    """Return when a job began and ended; a training step may compute before it sends."""
     mine = [m for m in label_metrics(result) if m.label.partition("/")[0] == plan.name]
     if not mine:
         return math.nan, math.nan
-    return min(m.start_s for m in mine), max(m.finish_s for m in mine)
+    begun = plan.job.start if plan.step is not None else min(m.start_s for m in mine)
+    return begun, max(m.finish_s for m in mine)
 
 
 def _compared(

@@ -232,7 +232,7 @@ def _chunks(space: PlanSpace, pipeline: int, micro_batches: int) -> list[int]:
     if pipeline == 1 or micro_batches % pipeline:
         return [1]
     layers = space.shape.layers
-    most = layers // pipeline
+    most = (layers + 2) // pipeline  # embedding and head may have chunks of their own
     return [
         v
         for v in range(1, most + 1)

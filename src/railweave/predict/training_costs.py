@@ -17,8 +17,11 @@ import numpy as np
 from railweave.design.models import Collective
 from railweave.errors import InputError
 from railweave.predict._cost_types import (
+    MESSAGE_S,
+    NETWORK_LATENCY_S,
     NETWORK_SHARE,
     OPERATIONS,
+    SCALE_UP_LATENCY_S,
     SCALE_UP_SHARE,
     CommunicationCosts,
     GroupCost,
@@ -86,8 +89,8 @@ class ClusterLinks:
     domain_gpus: int
     scale_up_Bps: float  # noqa: N815 - byte/s
     network_Bps: float  # noqa: N815
-    scale_up_latency_s: float = 3e-6
-    network_latency_s: float = 10e-6
+    scale_up_latency_s: float = SCALE_UP_LATENCY_S
+    network_latency_s: float = NETWORK_LATENCY_S
 
 
 def links_of(system: CollectiveSystem) -> ClusterLinks:
@@ -127,7 +130,7 @@ def _pairwise_curve(members: int, inside: int, links: ClusterLinks) -> tuple[flo
         return _ring_curve(Collective.ALL_GATHER, members, inside, links)  # says what is wrong
     between = out / links.network_Bps if out > 0 else 0.0
     latency = links.network_latency_s if out > 0 else links.scale_up_latency_s
-    return latency + 1e-6 * (members - 1), max(within, between)
+    return latency + MESSAGE_S * (members - 1), max(within, between)
 
 
 def costs_of_links(degrees: Degrees, links: ClusterLinks) -> CommunicationCosts:
