@@ -336,3 +336,10 @@ def test_ranks_are_placed_for_the_collective_they_run(cli):
     told = ("collective", "all-to-all", "--design", DESIGN, "--ranks", "4", "--size", "1MiB..2MiB")
     outcome = cli(*told, "--placement", "optimized", "--json")
     assert outcome.code == 0, outcome.err
+
+
+def test_what_nccl_does_not_choose_cannot_be_narrowed(cli):
+    outcome = cli("collective", "all-to-all", "--design", DESIGN, "--explain", "--only", "Ring")
+    assert outcome.code == 2
+    assert "--only" in outcome.err
+    assert "nothing is chosen" in " ".join(outcome.err.split())

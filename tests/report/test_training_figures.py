@@ -6,6 +6,7 @@ import gzip
 import html
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ import railweave
 from railweave.catalog import default_catalog
 from railweave.predict.plan_cluster import cluster_of_design, cluster_of_server
 from railweave.predict.plan_study import PlanQuestion, study_plan
+from railweave.predict.timeline import step_timeline
 from railweave.report import training_figures as figures
 from railweave.report import training_tables as tables
 from railweave.report.style import house_layout
@@ -72,19 +74,20 @@ def test_every_span_is_drawn_once_where_it_happens(study):
     used = sorted(set(timeline.name.tolist()))
     assert [trace.name for trace in figure.data] == [timeline.names[i] for i in used]
     drawn = {
-        (trace.name, pairs[int(row)], round(float(base), 4), round(float(long), 4))
+        (trace.name, pairs[int(row)], round(float(base), 7), round(float(long), 7))
         for trace in figure.data
         for row, base, long in zip(trace.y, trace.base, trace.x, strict=True)
     }
     i = len(timeline) // 2
     there = (int(timeline.stage[i]), int(timeline.stream[i]))
-    start, end = timeline.start_s[i] * 1e3, timeline.end_s[i] * 1e3
+    start, end = timeline.start_s[i], timeline.end_s[i]  # the step takes seconds, so they are shown
+    assert figure.layout.xaxis.ticksuffix == " s"
     name = timeline.names[timeline.name[i]]
     assert any(
-        one[:2] == (name, there) and one[2:] == pytest.approx((start, end - start), abs=1e-3)
+        one[:2] == (name, there) and one[2:] == pytest.approx((start, end - start), abs=1e-6)
         for one in drawn
     )
-    assert figure.layout.xaxis.range[1] == pytest.approx(study.best.step_s * 1e3)
+    assert figure.layout.xaxis.range[1] == pytest.approx(study.best.step_s)
 
 
 def test_rows_name_stage_and_stream(study):
@@ -125,7 +128,7 @@ def test_one_thing_has_one_colour(name, like):
 def test_time_by_stage_adds_up_to_the_step(study):
     figure = figures.draw_idle(study.best)
     total = np.sum([trace.y for trace in figure.data], axis=0)
-    assert total == pytest.approx(study.best.step_s * 1e3, rel=1e-6)
+    assert total == pytest.approx(study.best.step_s, rel=1e-6)
 
 
 def test_memory_by_part_adds_up_to_all(study):
@@ -145,10 +148,22 @@ def test_the_curve_shows_rate_and_share(study):
     assert list(lost) == pytest.approx([100 * point.case.lost_share for point in points])
 
 
+def test_short_steps_are_drawn_in_milliseconds(study):
+    timeline = step_timeline(study.best)
+    short = replace(
+        timeline,
+        step_s=timeline.step_s / 1e3,
+        start_s=timeline.start_s / 1e3,
+        end_s=timeline.end_s / 1e3,
+    )
+    axis = figures.draw_timeline(short).layout.xaxis
+    assert (axis.ticksuffix, axis.range[1]) == (" ms", pytest.approx(timeline.step_s))
+
+
 def test_networks_show_what_is_lost(study):
     figure = figures.draw_networks(study.networks)
     total = np.sum([trace.x for trace in figure.data], axis=0)
-    assert total == pytest.approx([1e3 * case.step_s for case in study.networks])
+    assert total == pytest.approx([case.step_s for case in study.networks])
 
 
 def test_figures_have_the_one_style(study):

@@ -12,8 +12,12 @@ from railweave.cli import (
     check,
     collective,
     congest,
+    export,
     headroom,
+    infer,
     pattern,
+    plan,
+    replay,
     run,
     schema,
     simulate,
@@ -51,7 +55,22 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-for module in (run, build, check, simulate, collective, pattern, headroom, congest, studio, schema):
+for module in (
+    run,
+    build,
+    check,
+    simulate,
+    collective,
+    pattern,
+    plan,
+    infer,
+    replay,
+    headroom,
+    congest,
+    export,
+    studio,
+    schema,
+):
     module.register(app)
 
 

@@ -347,6 +347,12 @@ def register(app: typer.Typer) -> None:
             {"--algorithm": algorithm},
             "names a schedule to simulate at one size; to narrow NCCL's choice use --only",
         )
+        if operation in (Collective.ALL_TO_ALL, Collective.SEND_RECV):
+            _refuse(
+                {"--only": only},
+                f"NCCL sends the messages of {operation.value} directly: nothing is chosen; "
+                "leave it out",
+            )
         from railweave.api import load
         from railweave.cli._collective_calibrate import read_calibration
         from railweave.cli._collective_choice import Asked, predict_collective

@@ -88,10 +88,16 @@ def timeline_rows(timeline: Timeline) -> tuple[list[tuple[int, int]], list[int]]
     return [(int(stage), int(stream)) for stage, stream in pairs], stages
 
 
+def _axis_unit(longest_s: float) -> tuple[float, str]:
+    """Return what to multiply seconds by, and the unit they are then in."""
+    return (1.0, "s") if longest_s >= 1 else (1e3, "ms")
+
+
 def draw_timeline(timeline: Timeline) -> go.Figure:
     """Draw what pipeline ranks do on each stream; zoom in with the mouse."""
     import plotly.graph_objects as go
 
+    scale, unit = _axis_unit(timeline.step_s)
     pairs, stages = timeline_rows(timeline)
     row_of = np.full((timeline.stages, len(timeline.streams)), -1)
     for row, (stage, stream) in enumerate(pairs):
@@ -109,13 +115,14 @@ def draw_timeline(timeline: Timeline) -> go.Figure:
                 "type": "bar",
                 "orientation": "h",
                 "name": name,
-                "base": np.round(start * 1e3, 5),
-                "x": np.round(long * 1e3, 5),
+                "base": np.round(start * scale, 8),
+                "x": np.round(long * scale, 8),
                 "y": rows[mine],
                 "marker": {"color": colour_of(name), "line": {"width": 0}},
                 "opacity": 0.65 if name.startswith("backward ") else 1.0,
                 "customdata": _told(timeline, mine),
-                "hovertemplate": "%{customdata}<br>%{base:.5g} ms, %{x:.5g} ms long<extra></extra>",
+                "hovertemplate": f"%{{customdata}}<br>%{{base:.5g}} {unit}, "
+                f"%{{x:.5g}} {unit} long<extra></extra>",
                 "width": 0.86,
             }
         )
@@ -127,7 +134,7 @@ def draw_timeline(timeline: Timeline) -> go.Figure:
     layout |= {"barmode": "overlay", "bargap": 0.1, "hovermode": "closest"}
     _legend_below(layout, plot_px, rows=5)
     layout["margin"] |= {"l": 74}
-    layout["xaxis"] |= {"ticksuffix": " ms", "range": [0, timeline.step_s * 1e3]}
+    layout["xaxis"] |= {"ticksuffix": f" {unit}", "range": [0, timeline.step_s * scale]}
     layout["yaxis"] |= {
         "tickvals": list(range(len(pairs))),
         "ticktext": labels,
@@ -177,16 +184,17 @@ def draw_idle(estimate: StepEstimate) -> go.Figure:
 
     stages = shown_stages(len(estimate.compute_by_stage))
     by_name = {"arithmetic": estimate.compute_by_stage, **estimate.idle_by_stage}
+    scale, unit = _axis_unit(estimate.step_s)
     parts = [
-        (name, [1e3 * by[stage] for stage in stages], colour_of(name))
+        (name, [scale * by[stage] for stage in stages], colour_of(name))
         for name, by in by_name.items()
     ]
     layout = house_layout(title="What a GPU of each pipeline stage does")
     layout |= {"barmode": "stack"}
-    layout["yaxis"] |= {"title": {"text": "ms"}}
+    layout["yaxis"] |= {"title": {"text": unit}}
     layout["xaxis"] |= {"type": "category"}
     _legend_below(layout, _PLOT_PX, rows=4)
-    return go.Figure(_stacked([f"{stage}" for stage in stages], parts, "ms"), layout)
+    return go.Figure(_stacked([f"{stage}" for stage in stages], parts, unit), layout)
 
 
 def _legend_below(layout: dict[str, Any], plot_px: int, *, rows: int) -> None:
@@ -312,13 +320,14 @@ def draw_networks(cases: Sequence[NetworkCase]) -> go.Figure:
     names = [case.name for case in cases]
     lost = [max(case.step_s - case.free_s, 0.0) for case in cases]
     free = [case.step_s - more for case, more in zip(cases, lost, strict=True)]
+    scale, unit = _axis_unit(max(case.step_s for case in cases))
     traces = [
         {
             "type": "bar",
             "orientation": "h",
             "name": name,
             "y": names,
-            "x": [1e3 * value for value in values],
+            "x": [scale * value for value in values],
             "marker": {"color": colour},
             "hovertext": [
                 f"{at}: {format_seconds(value)} {name}"
@@ -333,7 +342,7 @@ def draw_networks(cases: Sequence[NetworkCase]) -> go.Figure:
     ]
     layout = house_layout(height=130 + 34 * len(cases), title="The same plan on other networks")
     layout |= {"barmode": "stack"}
-    layout["xaxis"] |= {"title": {"text": "ms", "standoff": 4}, "rangemode": "tozero"}
+    layout["xaxis"] |= {"title": {"text": unit, "standoff": 4}, "rangemode": "tozero"}
     layout["yaxis"] |= {"autorange": "reversed", "automargin": True}
     layout["legend"] |= {"y": -0.42, "yanchor": "top", "traceorder": "normal"}
     layout["margin"] |= {"t": 40, "b": 80}
