@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from railweave.design.models import Algorithm, Collective
 from railweave.errors import InputError
-from railweave.predict._nccl_options import FabricShares, options_of
+from railweave.predict._nccl_options import FabricShares, grown, options_of
 from railweave.predict._nccl_usable import why_not
 from railweave.predict._nccl_volume import nccl_volume, tree_of_domains
 from railweave.predict.calibration import library_calibration, prior_calibration
@@ -378,3 +378,9 @@ def test_rubin_and_other_gpus_have_their_nearest_constants():
         assert collective_time_s(one, AR, GIB) == collective_time_s(
             replace(one, generation=nearest), AR, GIB
         )
+
+
+def test_the_filling_grows_by_the_log_beyond_what_was_measured():
+    assert [grown(n, 0.65) for n in (1, 2, 20)] == pytest.approx([1, 2**0.65, 20**0.65])
+    steps = [grown(20 * 2**k, 0.65) for k in range(10)]
+    assert np.diff(steps) == pytest.approx([20**0.65 * 0.65 * math.log(2)] * 9)
