@@ -294,6 +294,7 @@ def test_a_canvas_may_begin_empty(page, app):
     page.mouse.move(300, 200)
     page.get_by_role("button", name="fill").click()
     page.wait_for_function(f"{STAGE}.model.n === 8")
+    rests(page)
     assert zoom(page) == 1
     assert page.evaluate(COLOURS) > 50
 
