@@ -131,6 +131,11 @@ def test_no_page_is_wider_than_its_window(studio: str, page: Page, key: str, wid
 def test_learn_help_and_copy_are_there(studio: str, page: Page, key: str) -> None:
     page.goto(f"{studio}/lab/{key}")
     wait_for_numbers(page)
+    # Tiles that are made anew take an open help along: what still works says so, ending in "…".
+    page.wait_for_function(
+        """![...document.querySelectorAll('[role=status]')].some(
+             said => said.checkVisibility() && said.innerText.trim().endsWith('…'))"""
+    )
     page.locator(".rw-tile .rw-help").first.click()
     expect(page.locator(".rw-help-body")).to_be_visible()
     page.keyboard.press("Escape")

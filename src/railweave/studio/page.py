@@ -30,6 +30,8 @@ __all__ = ["LabPage"]
 State = TypeVar("State")
 Value = TypeVar("Value")
 MOST_TRACE = 400
+#: what was sent is on the screen after so long
+FRAME_S: Final = 0.06
 #: inputs that have not changed for so long rest
 REST_S: Final = 0.3
 
@@ -219,6 +221,10 @@ class LabPage:
                     raise
 
         background_tasks.create_lazy(run(), name=f"refresh {id(self)}")
+
+    async def drawn(self) -> None:
+        """Wait about as long as the browser takes to draw what was just sent."""
+        await asyncio.sleep(FRAME_S)
 
     async def at_rest(self) -> None:
         """Wait as long as inputs that rest have rested; what the eye is not on can come then.

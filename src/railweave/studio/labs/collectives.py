@@ -305,9 +305,10 @@ class _CollectivesPage:
     async def refresh(self) -> None:
         """Show what the closed forms say, and let the rest follow."""
         state = self.state
-        self.choice.show(state)
         closed = await self.page.compute(study, state)
         if closed is None:
+            if state == self.state:
+                self.choice.show(state)
             return
         self.closed = closed
         if self._shown_of != undrawn(state):
@@ -320,6 +321,7 @@ class _CollectivesPage:
         self.page.reproduce(
             reproduce(state, closed, self.page.session.design_name or "design.yaml")
         )
+        self.choice.show(state)
         background_tasks.create_lazy(self._follow(), name=f"collectives {id(self)}")
 
     async def _follow(self) -> None:
@@ -328,6 +330,7 @@ class _CollectivesPage:
         text = self.page.session.design_text if state.where is Where.DESIGN else ""
         with self.page.main:
             try:
+                await self.page.drawn()
                 done = await compute(run, undrawn(state), text)
                 if state != self.state:
                     return

@@ -151,6 +151,7 @@ class ChoiceSection:
                 source = source_of(state, session.design_text, session.design_name)
                 measured = self._measured.get(source)
                 view = await compute(choice_view, state, source, measured)
+                await self._page.drawn()  # the lab's own numbers
                 if state != self._state:
                     return
                 self._tell(view)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -64,7 +63,6 @@ _PALETTE: Final = {
     OTHER: "#a7b0bb",
 }
 #: seconds that the inputs rest before what takes longer is shown: the trace, four studies
-_FLUSH_S: Final = 0.02
 
 
 def build(page: LabPage) -> None:
@@ -238,7 +236,7 @@ class _TrafficPage:
         self.page.numbers(view.numbers)
         self.page.interpretation(view.words)
         self.page.reproduce(view.reproduce)
-        await asyncio.sleep(_FLUSH_S)  # the numbers are on their way to the browser
+        await self.page.drawn()
         if view is not self.view:
             return
         self._time_s = 0.0
