@@ -9,7 +9,6 @@ import pytest
 from railweave.design.models import Collective
 from railweave.formats.nccl_tests import NcclTestRow
 from railweave.predict.collective import choose
-from railweave.predict.exports import quickest, size_ranges
 from railweave.predict.network_part import MeasuredNetwork
 from railweave.predict.system import CollectiveSystem
 from railweave.report.collective_figures import draw_busbw, draw_options
@@ -26,17 +25,15 @@ SIZES = [1 << power for power in range(16, 34, 2)]
 
 @pytest.fixture(scope="module")
 def prediction():
-    at = {size: choose(SYSTEM, Collective.ALL_REDUCE, size) for size in SIZES}
+    calls = []
 
-    def choice(size):
-        return at.get(size) or choose(SYSTEM, Collective.ALL_REDUCE, size)
+    def choose_at(size):
+        calls.append(size)
+        return choose(SYSTEM, Collective.ALL_REDUCE, size)
 
-    return Prediction(
-        tuple(at.values()),
-        size_ranges(lambda size: choice(size).best, SIZES),
-        size_ranges(lambda size: quickest(choice(size)), SIZES),
-        MeasuredNetwork(at[SIZES[0]].network, ()),
-    )
+    found = Prediction.over(choose_at, SIZES, MeasuredNetwork(choose_at(SIZES[0]).network, ()))
+    assert len(calls[1:]) == len(set(calls))  # each size once
+    return found
 
 
 def test_busbw_has_band_line_picks_and_measurements(prediction):

@@ -84,3 +84,20 @@ def test_the_oldest_values_are_forgotten(calculator: Calculator) -> None:
     apart(many())
     assert CALLS.count(MOST_KEPT) == 1
     assert CALLS.count(0) == 2
+
+
+def test_what_is_known_is_told_without_working(calculator: Calculator) -> None:
+    async def ask() -> list[int | None]:
+        before = calculator.known(square, 6)
+        GATE.clear()
+        task = asyncio.create_task(calculator(square, 6))
+        await asyncio.sleep(0)
+        meanwhile = calculator.known(square, 6)
+        GATE.set()
+        await task
+        with pytest.raises(InputError):
+            await calculator(refuse, 5)
+        return [before, meanwhile, calculator.known(square, 6), calculator.known(refuse, 5)]
+
+    assert apart(ask()) == [None, None, 36, None]
+    assert CALLS == [6, 5]

@@ -65,12 +65,7 @@ def predict_collective(asked: Asked, built: BuiltDesign, calibration: Calibratio
     from railweave.cli._progress import progress
     from railweave.formats.files import require_folder
     from railweave.predict.collective import choose
-    from railweave.predict.exports import (
-        quickest,
-        recommended_environment,
-        size_ranges,
-        tuner_csv,
-    )
+    from railweave.predict.exports import recommended_environment, tuner_csv
     from railweave.predict.network_part import measure_network
     from railweave.predict.system import system_of
     from railweave.report.collective_tables import Prediction, choices_json, write_choices
@@ -93,13 +88,12 @@ def predict_collective(asked: Asked, built: BuiltDesign, calibration: Calibratio
         algorithm=asked.algorithm,
         protocol=asked.protocol,
     )
-    prediction = Prediction(
-        choices=tuple(choose_at(size) for size in asked.sizes),
-        picked=size_ranges(lambda size: choose_at(size).best, asked.sizes),
-        quickest=size_ranges(
-            lambda size: quickest(choose_at(size), asked.algorithm, asked.protocol), asked.sizes
-        ),
-        measured=measured,
+    prediction = Prediction.over(
+        choose_at,
+        asked.sizes,
+        measured,
+        algorithm=asked.algorithm,
+        protocol=asked.protocol,
     )
     tuner = str(asked.tuner) if asked.tuner else ""
     variables = (

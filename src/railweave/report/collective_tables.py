@@ -5,15 +5,22 @@ from __future__ import annotations
 import dataclasses
 import math
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 from railweave.formats.files import staged
 from railweave.formats.nccl_tests import NcclTestRow, write_nccl_tests
-from railweave.predict.collective import CollectiveChoice, OptionTime, decided_by_library
-from railweave.predict.exports import EnvironmentVariable, SizeRange
+from railweave.predict.collective import (
+    CollectiveChoice,
+    NcclAlgorithm,
+    NcclProtocol,
+    OptionTime,
+    decided_by_library,
+)
+from railweave.predict.exports import EnvironmentVariable, SizeRange, quickest, size_ranges
 from railweave.predict.network_part import MeasuredNetwork
 from railweave.report.collective_figures import draw_busbw, draw_options
 from railweave.report.page_table import DASH, PageTable
@@ -68,6 +75,33 @@ class Prediction:
         if [_pair(item) for item in self.quickest] != [_pair(item) for item in self.picked]:
             lines += _range_lines("quickest by this model", self.quickest)
         return lines
+
+    @classmethod
+    def over(
+        cls,
+        choose_at: Callable[[float], CollectiveChoice],
+        sizes_bytes: Sequence[int],
+        measured: MeasuredNetwork,
+        *,
+        algorithm: NcclAlgorithm | None = None,
+        protocol: NcclProtocol | None = None,
+    ) -> Prediction:
+        """Predict over sizes.
+
+        Args:
+            choose_at: the choice at a size in bytes.
+            sizes_bytes: rising.
+            measured: what the fabric leaves; ``choose_at`` has reckoned with it.
+            algorithm: the quickest are looked for among its options; None takes all.
+            protocol: the same.
+        """
+        at = cache(choose_at)  # the same size is asked for by the table and by both ranges
+        return cls(
+            choices=tuple(at(size) for size in sizes_bytes),
+            picked=size_ranges(lambda size: at(size).best, sizes_bytes),
+            quickest=size_ranges(lambda size: quickest(at(size), algorithm, protocol), sizes_bytes),
+            measured=measured,
+        )
 
     def explained(self) -> list[CollectiveChoice]:
         """Return the sizes whose options are listed: where another one is picked, and the last."""

@@ -33,7 +33,7 @@ class Calculator:
             function: of a module, without effects.
             arguments: immutable and picklable; they are the key.
         """
-        key = pickle.dumps((function.__module__, function.__qualname__, arguments))
+        key = _key(function, arguments)
         kept = self._kept.get(key)
         if kept is None:
             loop = asyncio.get_running_loop()
@@ -51,6 +51,20 @@ class Calculator:
             raise
         return value
 
+    def known(self, function: Callable[..., Value], *arguments: object) -> Value | None:
+        """Return the function's value where an equal call has given one; None otherwise."""
+        key = _key(function, arguments)
+        kept = self._kept.get(key)
+        if kept is None or not kept.done() or kept.cancelled() or kept.exception() is not None:
+            return None
+        self._kept.move_to_end(key)
+        value: Value = kept.result()
+        return value
+
     def close(self) -> None:
         """Begin no more work."""
         self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _key(function: Callable[..., object], arguments: tuple[object, ...]) -> bytes:
+    return pickle.dumps((function.__module__, function.__qualname__, arguments))

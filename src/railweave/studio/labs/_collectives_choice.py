@@ -24,9 +24,7 @@ from railweave.predict.collective import (
 )
 from railweave.predict.exports import (
     environment_text,
-    quickest,
     recommended_environment,
-    size_ranges,
     tuner_csv,
 )
 from railweave.predict.network_part import MeasuredNetwork, measure_network
@@ -368,12 +366,7 @@ def over_sizes(state: State, source: Source, measured: MeasuredNetwork) -> OverS
     """
     given, built = read(state), built_design(source.text)
     at = _chooser(state, source, measured)
-    prediction = Prediction(
-        choices=tuple(at(size) for size in CURVE_SIZES),
-        picked=size_ranges(lambda size: at(size).best, CURVE_SIZES),
-        quickest=size_ranges(lambda size: quickest(at(size)), CURVE_SIZES),
-        measured=measured,
-    )
+    prediction = Prediction.over(at, CURVE_SIZES, measured)
     choice = at(given.size_bytes)
     variables = recommended_environment(built, choice.system, measured, _nodes(source, built))
     nothing = "# the design implies no setting: the library's own are right"
@@ -391,10 +384,14 @@ def _marked(
     figure: go.Figure, prediction: Prediction, choice: CollectiveChoice, value: float
 ) -> go.Figure:
     """Add to a figure over sizes where the choice changes, and the lab's own size."""
-    figure.update_xaxes(automargin=True).update_yaxes(automargin=True)
     line = {"color": "rgba(128,140,155,0.8)", "dash": "dot"}
-    for item in prediction.picked[1:]:
-        figure.add_vline(x=item.first_bytes, line=line)
+    ends = {"type": "line", "yref": "y domain", "y0": 0, "y1": 1, "line": line}
+    changes = [item.first_bytes for item in prediction.picked[1:]]
+    figure.update_layout(
+        xaxis={"automargin": True},
+        yaxis={"automargin": True},
+        shapes=[{**ends, "x0": size, "x1": size} for size in changes],
+    )
     return figure.add_scatter(
         x=[choice.size_bytes],
         y=[value],

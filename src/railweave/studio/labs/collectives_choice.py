@@ -92,7 +92,6 @@ class ChoiceSection:
     def __init__(self, page: LabPage) -> None:
         self._page = page
         self._state: State | None = None
-        self._measured: dict[Source, MeasuredNetwork] = {}
         with (
             ui.element("section")
             .classes("rw-card rw-choice")
@@ -149,7 +148,7 @@ class ChoiceSection:
         with self._page.main:
             try:
                 source = source_of(state, session.design_text, session.design_name)
-                measured = self._measured.get(source)
+                measured = compute.known(measured_of, source)
                 view = await compute(choice_view, state, source, measured)
                 await self._page.drawn()  # the lab's own numbers
                 if state != self._state:
@@ -185,16 +184,13 @@ class ChoiceSection:
             return
         with self._page.main:
             try:
-                measured = await self._page.studio.compute(measured_of, source)
+                await self._page.studio.compute(measured_of, source)
             except RailweaveError as error:
                 if state == self._state:
                     self._cannot(str(error))
                 return
-        if len(self._measured) >= 32:
-            self._measured.pop(next(iter(self._measured)))
-        self._measured[source] = measured
-        if self._state is not None:
-            self.show(self._state)
+        if state == self._state:
+            self.show(state)
 
     # ------------------------------------------------------------ showing it
 
