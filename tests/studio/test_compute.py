@@ -25,6 +25,10 @@ def square(value: int) -> int:
     return value * value
 
 
+def double(value: int) -> int:
+    return 2 * value
+
+
 def refuse(value: int) -> int:
     CALLS.append(value)
     raise InputError(f"not {value}")
@@ -101,3 +105,24 @@ def test_what_is_known_is_told_without_working(calculator: Calculator) -> None:
 
     assert apart(ask()) == [None, None, 36, None]
     assert CALLS == [6, 5]
+
+
+def test_what_can_wait_holds_nobody_up(calculator: Calculator) -> None:
+    async def both() -> tuple[int, bool, list[int]]:
+        GATE.clear()
+        patient = [asyncio.create_task(calculator.later(square, value)) for value in range(8)]
+        await asyncio.sleep(0)
+        quick = await calculator(double, 4)
+        waited = not any(task.done() for task in patient)
+        GATE.set()
+        return quick, waited, await asyncio.gather(*patient)
+
+    assert apart(both()) == (8, True, [value**2 for value in range(8)])
+
+
+def test_what_was_worked_out_later_is_known(calculator: Calculator) -> None:
+    async def twice() -> list[int]:
+        return [await calculator.later(square, 3), await calculator(square, 3)]
+
+    assert apart(twice()) == [9, 9]
+    assert CALLS == [3]

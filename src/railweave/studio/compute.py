@@ -18,12 +18,16 @@ MOST_KEPT = 200
 class Calculator:
     """Runs functions in a few threads. Used from one event loop only.
 
+    What a slider waits for does not stand in line behind pictures: these go by :meth:`later`, which
+    has a thread of its own.
+
     Args:
-        threads: that compute at once.
+        threads: that compute at once, beside the one for what can wait.
     """
 
     def __init__(self, threads: int = 2) -> None:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="studio")
+        self._patient = ThreadPoolExecutor(1, thread_name_prefix="studio-later")
         self._kept: OrderedDict[bytes, asyncio.Future[Any]] = OrderedDict()
 
     async def __call__(self, function: Callable[..., Value], *arguments: object) -> Value:
@@ -33,11 +37,23 @@ class Calculator:
             function: of a module, without effects.
             arguments: immutable and picklable; they are the key.
         """
+        return await self._of(self._pool, function, arguments)
+
+    async def later(self, function: Callable[..., Value], *arguments: object) -> Value:
+        """Return the function's value as a call does; what others wait for goes first."""
+        return await self._of(self._patient, function, arguments)
+
+    async def _of(
+        self,
+        pool: ThreadPoolExecutor,
+        function: Callable[..., Value],
+        arguments: tuple[object, ...],
+    ) -> Value:
         key = _key(function, arguments)
         kept = self._kept.get(key)
         if kept is None:
             loop = asyncio.get_running_loop()
-            kept = loop.run_in_executor(self._pool, function, *arguments)
+            kept = loop.run_in_executor(pool, function, *arguments)
             self._kept[key] = kept
             if len(self._kept) > MOST_KEPT:
                 self._kept.popitem(last=False)
@@ -63,7 +79,8 @@ class Calculator:
 
     def close(self) -> None:
         """Begin no more work."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        for pool in (self._pool, self._patient):
+            pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _key(function: Callable[..., object], arguments: tuple[object, ...]) -> bytes:

@@ -236,7 +236,7 @@ class _MapPage:
                 with self.page.main:
                     self._offer_deep()
                 return
-            deep = await compute(look_deeper, self.text, state.plane, state.part)
+            deep = await compute.later(look_deeper, self.text, state.plane, state.part)
         except RailweaveError as error:
             self.page.problem(str(error))
             return

@@ -356,10 +356,10 @@ class _CollectivesPage:
 
     async def _curves(self, state: State) -> None:
         bare, compute = of_points(state), self.page.studio.compute
-        points = await compute(engine_points, bare, _POINT_SIZES, _POINT_RANKS)
+        points = await compute.later(engine_points, bare, _POINT_SIZES, _POINT_RANKS)
         if state != self.state:
             return
-        found, sizes, ranks = await compute(figures, bare, *points)
+        found, sizes, ranks = await compute.later(figures, bare, *points)
         if state != self.state:
             return
         self.curves = found

@@ -173,7 +173,7 @@ class ChoiceSection:
         if state != self._state:
             return
         with self._page.main:
-            found = await self._page.studio.compute(over_sizes, state, source, measured)
+            found = await self._page.studio.compute.later(over_sizes, state, source, measured)
             if state == self._state:
                 self._tell_sizes(found)
 
@@ -184,7 +184,7 @@ class ChoiceSection:
             return
         with self._page.main:
             try:
-                await self._page.studio.compute(measured_of, source)
+                await self._page.studio.compute.later(measured_of, source)
             except RailweaveError as error:
                 if state == self._state:
                     self._cannot(str(error))

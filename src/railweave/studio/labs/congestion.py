@@ -296,7 +296,7 @@ class _Desk:
             short = is_short(case_of(state))
             with self._map:
                 ui.spinner()
-            found = await self.page.studio.compute(sweep_view, state) if short else None
+            found = await self.page.studio.compute.later(sweep_view, state) if short else None
         except Exception as error:
             self._map.clear()
             with self._map:

@@ -433,7 +433,7 @@ class _FabricPage:
         with self.page.main:
             self._show_rest(view)
         key = replace(state, open=(), source="", target="", loads=False)
-        flows = await self.page.studio.compute(flows_of, key)
+        flows = await self.page.studio.compute.later(flows_of, key)
         if self.state is not state:
             return
         with self.page.main:
@@ -442,7 +442,7 @@ class _FabricPage:
             self.page.reproduce(with_flows(view.reproduce, FILE, state, flows, None))
         if not state.out:
             return
-        times = await self.page.studio.compute(collective_times, key)
+        times = await self.page.studio.compute.later(collective_times, key)
         if self.state is not state:
             return
         self.times.clear()

@@ -327,20 +327,20 @@ class _TrafficPage:
         if shown is None or shown.reproduce is None:
             return
         self._placed.wait(long=given[0].gpus > BIG_GPUS or bool(given[1]))
-        found = await self.page.studio.compute(placements, *given)
+        found = await self.page.studio.compute.later(placements, *given)
         if given == self._settings():
             self._placed.show(found, shown.reproduce.command)
 
     async def _draw(self) -> None:
         state, text = self.state, self._text()
         if state.whole:
-            found = await self.page.studio.compute(model_figures, state, text)
+            found = await self.page.studio.compute.later(model_figures, state, text)
             if state == self.state:
                 self._talk = found.study
                 self._by_kind.show(found.groups)
                 self._show_talk(found.talk)
             return
-        drawn = await self.page.studio.compute(figures, state, text)
+        drawn = await self.page.studio.compute.later(figures, state, text)
         if state == self.state and self.view is not None:
             self._show_talk(drawn)
 
@@ -371,7 +371,7 @@ class _TrafficPage:
         given = self._settings()
         state, text = given
         self._status.set_text("Comparing …" if state.gpus > BIG_GPUS or text else "")
-        found = await self.page.studio.compute(compare, state, text)
+        found = await self.page.studio.compute.later(compare, state, text)
         if given != self._settings():
             return
         self._status.set_text("")
@@ -387,7 +387,7 @@ class _TrafficPage:
             return
         self._varied_status.set_text("Working out …")
         try:
-            found = await self.page.studio.compute(what_if, *given)
+            found = await self.page.studio.compute.later(what_if, *given)
         except RailweaveError as error:
             self._varied_status.set_text(str(error))
             self._varied.set_content("")

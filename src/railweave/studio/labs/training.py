@@ -220,11 +220,11 @@ class _TrainingPage:
         background_tasks.create_lazy(run(), name=f"training {name} {id(self)}")
 
     async def _draw(self, given: Given) -> None:
-        drawn = await self.page.studio.compute(step_figures, given)
+        drawn = await self.page.studio.compute.later(step_figures, given)
         if given != self._given():
             return
         if drawn is None:
-            asked = await self.page.studio.compute(memory_figure, given)
+            asked = await self.page.studio.compute.later(memory_figure, given)
             if asked is not None and given == self._given():
                 self._memory.show(asked)
             return
@@ -237,7 +237,7 @@ class _TrainingPage:
         await self.page.at_rest()
         if given != self._given():
             return
-        found = await self.page.studio.compute(timeline_view, given)
+        found = await self.page.studio.compute.later(timeline_view, given)
         if found is None or given != self._given():
             return
         figure, rows = found
