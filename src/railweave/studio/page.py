@@ -206,10 +206,11 @@ class LabPage:
         """Have a function called when the visitor has pinned or unpinned the lab's baseline."""
         self._heard_baseline = heard
 
-    def soon(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Run a lab's refresh; one that has not begun yet is replaced by the newer one.
+    def soon(self, work: Callable[[], Awaitable[None]], name: str = "refresh") -> None:
+        """Run a lab's refresh, or a part of it that may follow.
 
-        A fault of railweave in it is said in the banner, beside the log.
+        One of the same name that has not begun yet is replaced by the newer one. What cannot be
+        done is said in the banner; a fault of railweave is logged as well.
         """
 
         async def run() -> None:
@@ -218,9 +219,10 @@ class LabPage:
                     await work()
                 except Exception as error:
                     self.problem(fault_text(error))
-                    raise
+                    if not isinstance(error, RailweaveError):
+                        raise
 
-        background_tasks.create_lazy(run(), name=f"refresh {id(self)}")
+        background_tasks.create_lazy(run(), name=f"{name} {id(self)}")
 
     async def drawn(self) -> None:
         """Wait about as long as the browser takes to draw what was just sent."""

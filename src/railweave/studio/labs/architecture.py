@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from nicegui import background_tasks, ui
+from nicegui import ui
 
-from railweave.errors import RailweaveError
 from railweave.report.page_table import PageTable
 from railweave.studio import content
 from railweave.studio.canvas import Canvas
@@ -218,31 +217,22 @@ class _MapPage:
         if problems:
             self.page.problem("; ".join(problems))
             self.first_problems = ()
-        background_tasks.create_lazy(self._refresh_rest(state), name=f"inspect {id(self)}")
+        self.page.soon(lambda: self._refresh_rest(state), "inspect")
 
     async def _refresh_rest(self, state: State) -> None:
         compute = self.page.studio.compute
-        try:
-            with self.page.busy("Working out the numbers …"):
-                name = self.page.session.design_name or "design.yaml"
-                shown = await compute(
-                    inspect, self.text, state.plane, state.part, state.journey, name
-                )
-            if self.state is not state or self.view is None:
-                return
-            with self.page.main:
-                self._show_inspection(shown)
-            if self.view.big and not self.asked_deep:
-                with self.page.main:
-                    self._offer_deep()
-                return
-            deep = await compute.later(look_deeper, self.text, state.plane, state.part)
-        except RailweaveError as error:
-            self.page.problem(str(error))
+        with self.page.busy("Working out the numbers …"):
+            name = self.page.session.design_name or "design.yaml"
+            shown = await compute(inspect, self.text, state.plane, state.part, state.journey, name)
+        if self.state is not state or self.view is None:
             return
+        self._show_inspection(shown)
+        if self.view.big and not self.asked_deep:
+            self._offer_deep()
+            return
+        deep = await compute.later(look_deeper, self.text, state.plane, state.part)
         if self.state is state:
-            with self.page.main:
-                self._show_deep(deep)
+            self._show_deep(deep)
 
     def _show_picture(self, view: Picture) -> None:
         before, self.view = self.view, view

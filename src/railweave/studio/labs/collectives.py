@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from nicegui import background_tasks, ui
+from nicegui import ui
 
 from railweave.design.models import ALGORITHMS, Algorithm, Collective, PlacementName
 from railweave.errors import RailweaveError
@@ -322,27 +322,26 @@ class _CollectivesPage:
             reproduce(state, closed, self.page.session.design_name or "design.yaml")
         )
         self.choice.show(state)
-        background_tasks.create_lazy(self._follow(), name=f"collectives {id(self)}")
+        self.page.soon(self._follow, "engine")
 
     async def _follow(self) -> None:
         """Work out what takes longer than a blink: engine, animation, curves."""
         state, compute = self.state, self.page.studio.compute
         text = self.page.session.design_text if state.where is Where.DESIGN else ""
-        with self.page.main:
-            try:
-                await self.page.drawn()
-                done = await compute(run, undrawn(state), text)
-                if state != self.state:
-                    return
-                self.run, self._shown_of = done, undrawn(state)
-                await self._animate()
+        try:
+            await self.page.drawn()
+            done = await compute(run, undrawn(state), text)
+            if state != self.state:
+                return
+            self.run, self._shown_of = done, undrawn(state)
+            await self._animate()
+            self._say()
+            if state.where is Where.IDEAL:
+                await self._curves(state)
                 self._say()
-                if state.where is Where.IDEAL:
-                    await self._curves(state)
-                    self._say()
-            except RailweaveError as error:
-                if state == self.state:
-                    self._cannot(str(error))
+        except RailweaveError as error:
+            if state == self.state:
+                self._cannot(str(error))
 
     def _cannot(self, text: str) -> None:
         """Say why there is no engine's result; the closed form's numbers stand."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
-from nicegui import background_tasks, ui
+from nicegui import ui
 
 from railweave.errors import RailweaveError
 from railweave.studio.controls import choice, heading, switch
@@ -141,54 +141,47 @@ class ChoiceSection:
     def show(self, state: State) -> None:
         """Show what is chosen for these inputs, as soon as it is there."""
         self._state = state
-        background_tasks.create_lazy(self._work(state), name=f"choice {id(self)}")
+        self._page.soon(lambda: self._work(state), "choice")
 
     async def _work(self, state: State) -> None:
         session, compute = self._page.session, self._page.studio.compute
-        with self._page.main:
-            try:
-                source = source_of(state, session.design_text, session.design_name)
-                measured = compute.known(measured_of, source)
-                view = await compute(choice_view, state, source, measured)
-                await self._page.drawn()  # the lab's own numbers
-                if state != self._state:
-                    return
-                self._tell(view)
-                if measured is None:
-                    background_tasks.create_lazy(
-                        self._measure(state, source), name=f"choice network {id(self)}"
-                    )
-                    return
-            except RailweaveError as error:
-                if state == self._state:
-                    self._cannot(str(error))
-                return
-        background_tasks.create_lazy(
-            self._rest(state, source, measured), name=f"choice sizes {id(self)}"
-        )
+        try:
+            source = source_of(state, session.design_text, session.design_name)
+            measured = compute.known(measured_of, source)
+            view = await compute(choice_view, state, source, measured)
+        except RailweaveError as error:
+            if state == self._state:
+                self._cannot(str(error))
+            return
+        await self._page.drawn()  # the lab's own numbers
+        if state != self._state:
+            return
+        self._tell(view)
+        if measured is None:
+            self._page.soon(lambda: self._measure(state, source), "choice's network")
+        else:
+            self._page.soon(lambda: self._rest(state, source, measured), "choice over sizes")
 
     async def _rest(self, state: State, source: Source, measured: MeasuredNetwork) -> None:
         """Show what is chosen over sizes when inputs rest: figures take the browser long."""
         await self._page.at_rest()
         if state != self._state:
             return
-        with self._page.main:
-            found = await self._page.studio.compute.later(over_sizes, state, source, measured)
-            if state == self._state:
-                self._tell_sizes(found)
+        found = await self._page.studio.compute.later(over_sizes, state, source, measured)
+        if state == self._state:
+            self._tell_sizes(found)
 
     async def _measure(self, state: State, source: Source) -> None:
         """Measure the network of inputs that rest, and show the choice again."""
         await self._page.at_rest()
         if state != self._state:  # the newer one's turn comes
             return
-        with self._page.main:
-            try:
-                await self._page.studio.compute.later(measured_of, source)
-            except RailweaveError as error:
-                if state == self._state:
-                    self._cannot(str(error))
-                return
+        try:
+            await self._page.studio.compute.later(measured_of, source)
+        except RailweaveError as error:
+            if state == self._state:
+                self._cannot(str(error))
+            return
         if state == self._state:
             self.show(state)
 

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from nicegui import background_tasks, ui
+from nicegui import ui
 
 from railweave.errors import RailweaveError
 from railweave.report.spread import draw_spread
@@ -329,7 +329,7 @@ class _FabricPage:
         if self.first_problems is not None:  # what the address named and this fabric does not have
             self.page.problem(" ".join((*self.first_problems, *view.unknown)))
             self.first_problems = None
-        background_tasks.create_lazy(self.refresh_flows(), name=f"flows {id(self)}")
+        self.page.soon(self.refresh_flows, "flows")
 
     def _propose(self, fix: tuple[str, object] | None) -> None:
         self.proposed = fix
@@ -430,14 +430,12 @@ class _FabricPage:
         await self.page.at_rest()
         if self.state is not state or view is None:
             return
-        with self.page.main:
-            self._show_rest(view)
+        self._show_rest(view)
         key = replace(state, open=(), source="", target="", loads=False)
         flows = await self.page.studio.compute.later(flows_of, key)
         if self.state is not state:
             return
-        with self.page.main:
-            self._show_flows(flows)
+        self._show_flows(flows)
         if not isinstance(flows, str):
             self.page.reproduce(with_flows(view.reproduce, FILE, state, flows, None))
         if not state.out:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from nicegui import background_tasks, ui
+from nicegui import ui
 from nicegui.events import GenericEventArguments
 
 from railweave.errors import RailweaveError
@@ -188,7 +187,7 @@ class _TrafficPage:
             self._what_if = (
                 ui.expansion(
                     "What would put them in another order?",
-                    on_value_change=lambda: self._later(self._reorder, "order"),
+                    on_value_change=lambda: self.page.soon(self._reorder, "order"),
                 )
                 .classes("w-full")
                 .props("dense")
@@ -197,18 +196,6 @@ class _TrafficPage:
                 self._varied_status = ui.label("").classes("rw-quiet").props("role=status")
                 self._varied = scrolled("Orders with one setting changed")
                 self._turns = ui.html("", sanitize=False)
-
-    def _later(self, work: Callable[[], Awaitable[None]], name: str) -> None:
-        """Run what may follow; one that has not begun yet is replaced by the newer one."""
-
-        async def run() -> None:
-            with self.page.main:
-                try:
-                    await work()
-                except RailweaveError as error:
-                    self.page.problem(str(error))
-
-        background_tasks.create_lazy(run(), name=f"traffic {name} {id(self)}")
 
     # ------------------------------------------------------------ refreshing
 
@@ -241,8 +228,8 @@ class _TrafficPage:
             return
         self._time_s = 0.0
         self.canvas.show(view.scene)
-        self._later(self._draw, "figures")
-        self._later(self._rest, "rest")
+        self.page.soon(self._draw, "figures")
+        self.page.soon(self._rest, "rest")
 
     def _arrange(self) -> None:
         """Show the parts that strategies have and models have not, or the other way round."""
@@ -267,7 +254,7 @@ class _TrafficPage:
         if view.fits:
             self._near.show(())
         else:
-            self._later(self._nearest, "nearest")
+            self.page.soon(self._nearest, "nearest")
         if view.study is None or view.reproduce is None or view.groups is None:
             return
         self.page.reproduce(view.reproduce)
@@ -276,8 +263,8 @@ class _TrafficPage:
             table_html(table.header, table.rows, name=table.id, numeric=range(3, len(table.header)))
         )
         self._parts_note.set_text(" ".join(table.notes))
-        self._later(self._draw, "figures")
-        self._later(self._rest, "rest")
+        self.page.soon(self._draw, "figures")
+        self.page.soon(self._rest, "rest")
 
     async def _nearest(self) -> None:
         given = self._settings()
@@ -291,7 +278,7 @@ class _TrafficPage:
     def _show_kind(self, value: str) -> None:
         self.state = self._controls.state = replace(self.state, shown=Shown(value))
         self.page.update(self.state)
-        self._later(self._draw, "figures")
+        self.page.soon(self._draw, "figures")
 
     async def _rest(self) -> None:
         """Show what can wait until the inputs rest."""
@@ -423,7 +410,7 @@ class _TrafficPage:
         self.state = self._controls.state = replace(self.state, picked=rank)
         self.page.update(self.state)
         self._rank.set_value(rank if rank >= 0 else None)
-        self._later(lambda: self._show_picked(from_canvas=from_canvas), "pick")
+        self.page.soon(lambda: self._show_picked(from_canvas=from_canvas), "pick")
 
     async def _show_picked(self, *, from_canvas: bool) -> None:
         state, at_s = self.state, self._time_s

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from nicegui import background_tasks, ui
+from nicegui import ui
 
 from railweave.errors import RailweaveError
 from railweave.studio.content import lab as lab_text
@@ -158,8 +158,8 @@ class _TrainingPage:
         self._show_refusal(found if isinstance(found, Refused) else None)
         if isinstance(found, View):
             self._show(found)
-        self._later(lambda: self._draw(given), "figures")
-        self._later(lambda: self._rest(given), "rest")
+        self.page.soon(lambda: self._draw(given), "figures")
+        self.page.soon(lambda: self._rest(given), "rest")
 
     def _show(self, found: View) -> None:
         page = self.page
@@ -207,18 +207,6 @@ class _TrainingPage:
             ).props(f'aria-label="Take it: {offer.text}"')
             ui.label(offer.text)
 
-    def _later(self, work: Callable[[], Awaitable[None]], name: str) -> None:
-        """Run what may follow; one that has not begun yet is replaced by the newer one."""
-
-        async def run() -> None:
-            with self.page.main:
-                try:
-                    await work()
-                except RailweaveError as error:
-                    self.page.problem(str(error))
-
-        background_tasks.create_lazy(run(), name=f"training {name} {id(self)}")
-
     async def _draw(self, given: Given) -> None:
         drawn = await self.page.studio.compute.later(step_figures, given)
         if given != self._given():
@@ -243,7 +231,7 @@ class _TrainingPage:
         figure, rows = found
         self._timeline.show(figure)
         self.page.trace(rows)
-        self._later(lambda: self._scale(given), "scaling")
+        self.page.soon(lambda: self._scale(given), "scaling")
 
     async def _scale(self, given: Given) -> None:
         """Estimate the step over GPU counts in a worker, and show the curve."""
