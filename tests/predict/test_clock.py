@@ -2,10 +2,11 @@ import pytest
 from training import H100, LLAMA_8B
 
 import railweave
-from railweave.design.models import Precision
+from railweave.design.models import Precision, Recompute
 from railweave.errors import InputError
-from railweave.predict.clock import arithmetic_s, plan_of_step
+from railweave.predict.clock import arithmetic_s, plan_of_step, step_of_plan
 from railweave.predict.compute import layer_time
+from railweave.predict.step import TrainingPlan
 from railweave.workload import Degrees
 from railweave.workload.training import TrainingStep
 
@@ -58,3 +59,19 @@ def test_fp8_needs_a_gpu_that_has_it():
         ).precision
         is Precision.FP8
     )
+
+
+def test_a_plan_and_its_step_are_the_same_thing():
+    plan = TrainingPlan(
+        LLAMA_8B,
+        Degrees(2, 2, 2, 1, context=2),
+        2,
+        6,
+        sequence=4096,
+        zero=2,
+        sequence_parallel=True,
+        interleave=4,
+        recompute=Recompute.FULL,
+        precision=Precision.FP8,
+    )
+    assert plan_of_step(step_of_plan(plan)) == plan

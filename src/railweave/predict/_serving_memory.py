@@ -12,9 +12,7 @@ from railweave.design.models import Precision
 from railweave.errors import InputError
 from railweave.predict._serving_clock import weights_of
 from railweave.predict._serving_types import InstanceMemory, ServingQuestion
-from railweave.predict._training_types import TrainingPlan
-from railweave.predict.memory import memory_use
-from railweave.workload import Degrees
+from railweave.predict.memory import usable_bytes
 from railweave.workload.inference import (
     InferencePlan,
     Requests,
@@ -25,10 +23,6 @@ from railweave.workload.inference import (
 __all__ = ["require_pools", "require_room"]
 
 I64 = npt.NDArray[np.int64]
-
-
-def _usable(plan: InferencePlan, gpu: Gpu) -> float:
-    return memory_use(TrainingPlan(plan.shape, Degrees(1, 1, 1, 1)), gpu).usable_bytes
 
 
 def _weights(plan: InferencePlan) -> float:
@@ -112,7 +106,7 @@ def _memory(plan: InferencePlan, gpu: Gpu, lengths: I64, sequences: int) -> Inst
     """Return a GPU's memory with so many sequences a replica, the longest ones."""
     longest = np.resize(lengths, sequences) if sequences > len(lengths) else lengths[:sequences]
     cache = float(longest.sum()) * kv_rank_bytes_per_token(plan)
-    return InstanceMemory(_weights(plan), cache, _usable(plan, gpu))
+    return InstanceMemory(_weights(plan), cache, usable_bytes(gpu))
 
 
 def _most_sequences(plan: InferencePlan, gpu: Gpu, lengths: I64, wanted: int) -> int:

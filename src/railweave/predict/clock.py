@@ -19,7 +19,7 @@ from railweave.predict._training_types import TrainingPlan
 from railweave.predict.compute import require_precision
 from railweave.workload.training import TrainingStep
 
-__all__ = ["arithmetic_s", "plan_of_step", "slowest_gpu", "step_clock"]
+__all__ = ["arithmetic_s", "plan_of_step", "slowest_gpu", "step_clock", "step_of_plan"]
 
 
 def plan_of_step(step: TrainingStep) -> TrainingPlan:
@@ -35,6 +35,22 @@ def plan_of_step(step: TrainingStep) -> TrainingPlan:
         interleave=step.interleave,
         recompute=step.recompute,
         precision=step.precision,
+    )
+
+
+def step_of_plan(plan: TrainingPlan) -> TrainingStep:
+    """Return what a plan's step sends, as the workload knows it."""
+    return TrainingStep(
+        plan.shape,
+        plan.degrees,
+        plan.micro_batches,
+        plan.micro_batch,
+        sequence=plan.sequence,
+        zero=plan.zero,
+        interleave=plan.interleave,
+        recompute=plan.recompute,
+        sequence_parallel=plan.sequence_parallel,
+        precision=plan.precision,
     )
 
 

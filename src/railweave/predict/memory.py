@@ -27,7 +27,14 @@ from railweave.predict.transformer import (
 from railweave.provenance import Assumption, Certainty
 from railweave.workload._stages import stage_weights
 
-__all__ = ["OPTIMIZER_BYTES", "RESERVED", "memory_use", "nearest_fit", "require_fit"]
+__all__ = [
+    "OPTIMIZER_BYTES",
+    "RESERVED",
+    "memory_use",
+    "nearest_fit",
+    "require_fit",
+    "usable_bytes",
+]
 
 #: FP32 master weight and Adam's two moments of a parameter
 OPTIMIZER_BYTES: Final = 12
@@ -54,6 +61,16 @@ MEMORY_ASSUMPTIONS: Final = (
         "recomputation is none; FP8 copies are not counted",
     ),
 )
+
+
+def usable_bytes(gpu: Gpu) -> float:
+    """Return what a job may use of a GPU's memory: all of it without the reserve."""
+    return _capacity_bytes(gpu) * (1 - RESERVED)
+
+
+def _capacity_bytes(gpu: Gpu) -> float:
+    """Return a GPU's memory; a data sheet's GB stands for 2^30."""
+    return float(gpu.memory_bytes) * (_SHEET_GB if gpu.memory_bytes % 10**9 == 0 else 1.0)
 
 
 def memory_use(plan: TrainingPlan, gpu: Gpu) -> MemoryUse:
@@ -83,7 +100,6 @@ def memory_use(plan: TrainingPlan, gpu: Gpu) -> MemoryUse:
     workspace += again
     tokens = plan.micro_batch * plan.tokens_of_sequence / degrees.context
     workspace[-1] += _LOGIT_BYTES * tokens * plan.shape.vocabulary / degrees.tensor
-    capacity = float(gpu.memory_bytes) * (_SHEET_GB if gpu.memory_bytes % 10**9 == 0 else 1.0)
     return MemoryUse(
         stages=tuple(
             StageMemory(
@@ -96,8 +112,8 @@ def memory_use(plan: TrainingPlan, gpu: Gpu) -> MemoryUse:
             )
             for stage in range(degrees.pipeline)
         ),
-        capacity_bytes=capacity,
-        usable_bytes=capacity * (1 - RESERVED),
+        capacity_bytes=_capacity_bytes(gpu),
+        usable_bytes=usable_bytes(gpu),
         assumptions=MEMORY_ASSUMPTIONS,
     )
 

@@ -18,6 +18,7 @@ from railweave.design.models import Collective, Recompute
 from railweave.engine.result import Explanation
 from railweave.errors import InputError
 from railweave.fabric import Fabric
+from railweave.predict.clock import step_of_plan
 from railweave.predict.memory import memory_use
 from railweave.predict.plan import NearestPlan, nearest_plans
 from railweave.predict.plan_cluster import cluster_of_design, gpu_of_ranks
@@ -256,7 +257,7 @@ def study_model(case: ModelCase, built: BuiltDesign | None = None) -> ModelStudy
         fabric, seed = pattern_network(case.on).fabric, 0
     else:
         fabric, seed = built.fabric, built.design.seed
-    step = _step_of(plan)
+    step = step_of_plan(plan)
     messages = step_messages(step)
     sends = model_messages(messages)
     nodes = place(fabric, case.on.gpus, case.on.placement, seed=seed, sends=sends)
@@ -372,22 +373,7 @@ def model_step(case: ModelCase, built: BuiltDesign | None = None) -> TrainingSte
     Raises:
         InputError: as :func:`study_model`.
     """
-    return _step_of(_checked(case, built))
-
-
-def _step_of(plan: TrainingPlan) -> TrainingStep:
-    return TrainingStep(
-        plan.shape,
-        plan.degrees,
-        plan.micro_batches,
-        plan.micro_batch,
-        sequence=plan.sequence,
-        zero=plan.zero,
-        interleave=plan.interleave,
-        recompute=plan.recompute,
-        sequence_parallel=plan.sequence_parallel,
-        precision=plan.precision,
-    )
+    return step_of_plan(_checked(case, built))
 
 
 def _checked(case: ModelCase, built: BuiltDesign | None) -> TrainingPlan:
