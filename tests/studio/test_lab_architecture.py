@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from lab_pages import open_lab
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
@@ -48,8 +49,7 @@ def rate(value_bps: float) -> str:
 
 
 def opened(page: Page, studio: str, query: str = "") -> Page:
-    page.goto(f"{studio}/lab/architecture{query}")
-    page.wait_for_selector('[data-number="cables"]', timeout=15_000)
+    open_lab(page, f"{studio}/lab/architecture{query}")
     page.wait_for_function("window.did_handshake")
     return page
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from lab_pages import answered, enter, open_lab, select, unfold
 from typer.testing import CliRunner
 
 from railweave.cli._app import app
@@ -29,16 +30,7 @@ def cli(command: str) -> dict[str, Any]:
 
 
 def opened(page: Page, studio: str, query: str = "") -> None:
-    page.goto(f"{studio}/lab/collectives{query}")
-    settled(page)
-
-
-def settled(page: Page) -> None:
-    """Wait until the engine has answered and the animation is there."""
-    page.wait_for_function(
-        "() => { const tile = document.querySelector('[data-number=engine_time] .rw-value');"
-        " return tile && tile.textContent !== '…' && document.querySelector('.rw-round'); }"
-    )
+    open_lab(page, f"{studio}/lab/collectives{query}")
 
 
 def tile(page: Page, key: str) -> str:
@@ -53,21 +45,10 @@ def shows(page: Page, key: str, text: str) -> None:
     )
 
 
-def fill(page: Page, label: str, text: str) -> None:
-    field = page.get_by_label(f"{label}, exact")
-    field.fill(text)
-    field.press("Enter")
-
-
-def choose(page: Page, label: str, option: str) -> None:
-    page.get_by_role("combobox", name=label, exact=True).click()
-    page.get_by_role("option", name=option, exact=True).click()
-
-
 def command(page: Page) -> str:
-    page.get_by_text("Copy as command or Python").click()
+    unfold(page, "Copy as command or Python")
     text = page.locator(".rw-copy-command").first.inner_text()
-    page.get_by_text("Copy as command or Python").click()
+    unfold(page, "Copy as command or Python")
     return text
 
 
@@ -76,9 +57,9 @@ def test_main_task(page, studio):
     assert tile(page, "rounds") == "6"
     assert tile(page, "bytes_per_gpu") == "384 MB"
     assert tile(page, "closed_form_time") == "30.72 ms"
-    fill(page, "GPUs", "6")
-    fill(page, "Size", "32 MiB")
-    fill(page, "Latency of a message", "3 us")
+    enter(page, "GPUs", "6")
+    enter(page, "Size", "32 MiB")
+    enter(page, "Latency of a message", "3 us")
     shows(page, "rounds", "10")
     said = cli(
         'railweave collective all-reduce --ranks 6 --size "32 MiB" --algorithm ring '
@@ -90,7 +71,7 @@ def test_main_task(page, studio):
     assert tile(page, "algbw") == format_si(said["algbw_Bps"], "B/s")
     assert tile(page, "busbw") == format_si(said["busbw_Bps"], "B/s")
     assert cli(command(page)) == said
-    settled(page)
+    answered(page)
     shown = {key: tile(page, key) for key in ("rounds", "closed_form_time", "engine_time")}
     address = page.url
     page.goto("about:blank")
@@ -119,9 +100,9 @@ def test_stepping_shows_each_round_and_what_is_held(page, studio):
 
 def test_one_slow_rank_slows_all(page, studio):
     opened(page, studio)
-    choose(page, "What is slow", "slow link")
+    select(page, "What is slow", "slow link")
     shows(page, "slowdown", "2×")
-    fill(page, "Link, per cent of its speed", "25")
+    enter(page, "Link, per cent of its speed", "25")
     shows(page, "slowdown", "4×")
     assert tile(page, "ideal_time") == "31.34 ms"
     assert "all 4 GPUs take" in page.locator(".rw-words").inner_text()
@@ -131,17 +112,17 @@ def test_one_slow_rank_slows_all(page, studio):
 
 def test_a_tree_wins_for_small_messages(page, studio):
     opened(page, studio, "?ranks=16&latency=2+us")
-    fill(page, "Size", "1 kB")
+    enter(page, "Size", "1 kB")
     shows(page, "closed_form_time", "60.15 us")
     page.get_by_text("would be faster here").wait_for()
-    choose(page, "Algorithm", "tree")
+    select(page, "Algorithm", "tree")
     said = cli(
         "railweave collective all-reduce --ranks 16 --size 1kB --algorithm tree "
         '--bandwidth "100 Gb/s" --latency "2 us"'
     )
     shows(page, "closed_form_time", format_seconds(said["time_s"]))
     page.get_by_text("tree is faster, above it ring").first.wait_for()
-    settled(page)
+    answered(page)
     page.get_by_role("button", name="on the fabric").click()
     page.get_by_text("hops are drawn one after the other").wait_for()
 
@@ -158,14 +139,14 @@ def test_on_the_design_and_packet_by_packet(page, studio, monkeypatch):
 
 def test_what_cannot_be_is_said(page, studio):
     opened(page, studio)
-    choose(page, "Algorithm", "hierarchical")
+    select(page, "Algorithm", "hierarchical")
     shows(page, "rounds", "6")
-    fill(page, "GPUs a server", "3")
+    enter(page, "GPUs a server", "3")
     page.get_by_role("alert").get_by_text("multiple of 3").wait_for()
-    fill(page, "GPUs a server", "2")
+    enter(page, "GPUs a server", "2")
     page.get_by_role("alert").wait_for(state="hidden")
     shows(page, "rounds", "4")
-    fill(page, "GPUs", "96")
+    enter(page, "GPUs", "96")
     page.get_by_text("too many to draw").first.wait_for()
     shows(page, "rounds", "96")
 
@@ -218,7 +199,7 @@ def test_what_nccl_chooses_is_the_command_lines(page, studio, monkeypatch):
     assert_choice(page, cli(choice_command(page)[0]))
     assert tile(page, "nccl_choice") != before
     assert "sharp=yes" in page.url
-    fill(page, "Size", "4 kB")
+    enter(page, "Size", "4 kB")
     page.wait_for_function(
         "() => document.querySelector('.rw-choice-command').textContent.includes('4 kB')"
     )
@@ -233,7 +214,7 @@ def test_nccl_on_servers_of_the_catalog(page, studio, monkeypatch, tmp_path):
     page.set_viewport_size({"width": 390, "height": 800})
     monkeypatch.chdir(tmp_path)
     page.goto(f"{studio}/lab/collectives?ranks=16&servers=hgx-h100-8gpu")
-    choose(page, "Network between servers", "RoCEv2")
+    select(page, "Network between servers", "RoCEv2")
     page.wait_for_function(
         "() => document.querySelector('.rw-choice-command').textContent.includes('rocev2')"
     )
@@ -243,7 +224,7 @@ def test_nccl_on_servers_of_the_catalog(page, studio, monkeypatch, tmp_path):
     assert lines[0].startswith("cat > hgx-h100-8gpu-x2.yaml")
     Path("hgx-h100-8gpu-x2.yaml").write_text("\n".join(lines[1:end]), encoding="utf-8")
     assert_choice(page, cli(lines[end + 1]))
-    page.get_by_text("Environment and tuner file for this cluster").click()
+    unfold(page, "Environment and tuner file for this cluster")
     assert "NCCL_IB_TC=" in page.locator(".rw-choice-env").inner_text()
     assert "allreduce,0," in page.locator(".rw-choice-tuner").inner_text()
     assert page.evaluate("document.documentElement.scrollWidth") <= 390

@@ -8,6 +8,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 import pytest
+from lab_pages import enter, open_lab, unfold
 from typer.testing import CliRunner
 
 from railweave.cli._app import app
@@ -35,17 +36,6 @@ def expect_value(page: Page, key: str, text: str) -> None:
     expect(tile(page, key).locator(".rw-value")).to_have_text(text, timeout=WAIT_MS)
 
 
-def open_lab(page: Page, studio: str, query: str = "") -> None:
-    page.goto(f"{studio}/lab/congestion{query}")
-    tile(page, "throughput").wait_for(timeout=WAIT_MS)
-
-
-def type_in(page: Page, label: str, text: str) -> None:
-    field = page.get_by_label(f"{label}, exact", exact=True)
-    field.fill(text)
-    field.press("Enter")
-
-
 def texts(cells: Locator) -> list[str]:
     return [text.strip() for text in cells.all_inner_texts()]
 
@@ -53,7 +43,7 @@ def texts(cells: Locator) -> list[str]:
 def shown_commands(page: Page) -> list[str]:
     code = page.locator(".rw-copy-command")
     if not code.is_visible():
-        page.get_by_text("Copy as command or Python").click()
+        unfold(page, "Copy as command or Python")
         code.wait_for()
     return code.inner_text().strip().splitlines()
 
@@ -84,7 +74,7 @@ def expect_numbers(page: Page, numbers: dict) -> None:
 def test_thresholds_comparison_and_link(page: Page, studio: str):
     from playwright.sync_api import expect
 
-    open_lab(page, studio)
+    open_lab(page, f"{studio}/lab/congestion")
     before = printed("railweave congest")
     expect_numbers(page, before)
     predicted = page.locator(".rw-predicted tbody tr td:nth-child(2)")
@@ -95,7 +85,7 @@ def test_thresholds_comparison_and_link(page: Page, studio: str):
     # with the keyboard: one step down from 40 % is 39 %
     page.get_by_role("slider", name=KMIN).locator("[tabindex]").press("ArrowLeft")
     page.wait_for_url(re.compile("kmin=39"), timeout=WAIT_MS)
-    type_in(page, KMIN, "10")
+    enter(page, KMIN, "10")
     page.wait_for_url(re.compile("kmin=10"), timeout=WAIT_MS)
     now = printed("railweave congest --ecn 10%")
     expect_numbers(page, now)
@@ -126,7 +116,7 @@ def test_thresholds_comparison_and_link(page: Page, studio: str):
 
 
 def test_a_prediction_is_committed_then_revealed(page: Page, studio: str):
-    open_lab(page, studio)
+    open_lab(page, f"{studio}/lab/congestion")
     card = page.locator(".rw-exercise").first
     commit = card.get_by_role("button", name="Commit the prediction")
     assert commit.is_disabled()
@@ -150,33 +140,33 @@ def test_a_prediction_is_committed_then_revealed(page: Page, studio: str):
 
 
 def test_a_long_run_shows_parts_and_can_be_cancelled(page: Page, studio: str):
-    open_lab(page, studio)
-    type_in(page, "Senders", "16")
+    open_lab(page, f"{studio}/lab/congestion")
+    enter(page, "Senders", "16")
     page.wait_for_url(re.compile("senders=16"))
-    type_in(page, "Duration", "10 s")
+    enter(page, "Duration", "10 s")
     words = page.locator(".rw-words")
     words.get_by_text("Still running").wait_for(timeout=WAIT_MS)
     page.get_by_role("button", name="Cancel").press("Enter")
     words.get_by_text(re.compile(r"Cancelled at .* of 10 s")).wait_for(timeout=WAIT_MS)
     assert texts(page.locator(".rw-predicted tbody tr td:nth-child(2)"))[0] == "28.13 us"
     # what comes next is not held up
-    type_in(page, "Duration", "2 ms")
+    enter(page, "Duration", "2 ms")
     expect_numbers(page, printed('railweave congest --senders 16 --duration "2 ms"'))
 
 
 def test_what_cannot_be_is_said(page: Page, studio: str):
-    open_lab(page, studio, "?buffer=lots&senders=2")
+    open_lab(page, f"{studio}/lab/congestion?buffer=lots&senders=2")
     assert "buffer: " in page.locator(".rw-words").inner_text()
-    type_in(page, "Senders", "200")
-    type_in(page, "Buffer", "1 MB")
+    enter(page, "Senders", "200")
+    enter(page, "Buffer", "1 MB")
     banner = page.locator(".rw-banner")
     banner.get_by_text("take fewer senders").wait_for(timeout=WAIT_MS)
-    type_in(page, "Senders", "2")
+    enter(page, "Senders", "2")
     banner.wait_for(state="hidden", timeout=WAIT_MS)
 
 
 def test_cursor_and_drawing_show_one_time(page: Page, studio: str):
-    open_lab(page, studio)
+    open_lab(page, f"{studio}/lab/congestion")
     cursor = page.locator(".rw-congestion-figure .rw-cursor")
     cursor.wait_for(state="attached", timeout=WAIT_MS)
     page.get_by_label("Time", exact=True).fill("500")
@@ -193,7 +183,7 @@ def test_cursor_and_drawing_show_one_time(page: Page, studio: str):
 
 
 def test_the_map_of_thresholds(page: Page, studio: str):
-    open_lab(page, studio, "?duration=2+ms")
+    open_lab(page, f"{studio}/lab/congestion?duration=2+ms")
     page.get_by_role("button", name="Simulate the map").click()
     command = page.locator(".rw-sweep code")
     command.wait_for(timeout=WAIT_MS)
@@ -203,7 +193,7 @@ def test_the_map_of_thresholds(page: Page, studio: str):
 
 
 def test_no_text_of_a_link_touches_the_names_of_the_thresholds(page: Page, studio: str):
-    open_lab(page, studio)
+    open_lab(page, f"{studio}/lab/congestion")
     free = page.evaluate(
         """async () => {
           const { Labels, markPlace } = await import("/studio-static/canvas/labels.js");

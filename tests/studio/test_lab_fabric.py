@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from lab_pages import enter, open_lab, unfold
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
@@ -25,17 +26,9 @@ def expect(locator: Locator, text: str) -> None:
 
 
 def opened(page: Page, studio: str, query: str = "") -> Page:
-    page.goto(f"{studio}/lab/fabric{query}")
-    page.wait_for_selector('[data-number="bisection"]', timeout=15_000)
+    open_lab(page, f"{studio}/lab/fabric{query}")
     page.wait_for_function("window.did_handshake")
     return page
-
-
-def enter(page: Page, label: str, value: str) -> None:
-    """Type into a control's exact field."""
-    field = page.get_by_label(f"{label}, exact", exact=True)
-    field.fill(value)
-    field.press("Enter")
 
 
 def saved(page: Page, folder: Path) -> Path:
@@ -166,7 +159,7 @@ def test_parts_fall_and_come_back_by_mouse_and_by_keyboard(
     row = page.locator('[data-table="cost"] tr', has_text="links up").locator("td")
     expect(row.nth(1), f"{after['before']['links_up']:,}")
     expect(row.nth(2), f"{after['after']['links_up']:,}")
-    page.get_by_text("Copy as command or Python").click()
+    unfold(page, "Copy as command or Python")
     command = page.locator(".rw-copy-command")
     assert f"--fail spine-1 --fail {cable}" in command.inner_text()
 
@@ -255,7 +248,7 @@ def test_names_that_the_fabric_lacks_are_said_on_top(studio: str, page: Page) ->
 
 def test_what_is_copied_has_the_flows_and_the_collective(studio: str, page: Page) -> None:
     opened(page, studio, "?racks=2&out=spine-1")
-    page.get_by_text("Copy as command or Python").click()
+    unfold(page, "Copy as command or Python")
     page.wait_for_function(
         "document.querySelector('.rw-copy-command').innerText.includes('collective all-reduce')"
     )

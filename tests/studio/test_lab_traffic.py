@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from lab_pages import enter, open_lab, select, unfold
 
 from railweave.units import format_bytes, format_seconds, format_si
 
@@ -25,20 +26,12 @@ STAGE = "[...window.__railweaveCanvas][0]"
 
 def opened(page: Page, studio: str, query: str = "") -> None:
     """Open the lab and wait until all of it is there."""
-    page.goto(f"{studio}/lab/traffic{query}")
-    page.wait_for_selector('[data-table="comparison"]')
+    open_lab(page, f"{studio}/lab/traffic{query}")
 
 
 def value(page: Page, key: str) -> str:
     """Return a tile's text."""
     return page.locator(f'[data-number="{key}"] .rw-value').inner_text()
-
-
-def enter(page: Page, label: str, text: str) -> None:
-    """Type into an input's exact field."""
-    field = page.get_by_label(f"{label}, exact", exact=True)
-    field.fill(text)
-    field.press("Enter")
 
 
 def command_of(page: Page) -> str:
@@ -179,7 +172,7 @@ def test_on_the_loaded_design_and_what_would_reorder(studio: str, page: Page) ->
     opened(page, studio, "?gpus=16&where=design&payload=64+kB")
     assert "superpod" in page.evaluate("document.querySelector('.rw-copy-command').textContent")
     assert "leaf-1" in page.evaluate(f"[...{STAGE}.model.nodes.id]")
-    page.get_by_text("What would put them in another order?").click()
+    unfold(page, "What would put them in another order?")
     rows = page.locator('[data-table="variations"] tbody tr')
     rows.first.wait_for()
     assert rows.count() == 3
@@ -200,12 +193,6 @@ def test_many_ranks_are_drawn_by_server_on_a_narrow_screen(studio: str, page: Pa
 
 
 # ---------------------------------------------------------------- whole models, placement, jobs
-
-
-def select(page: Page, label: str, option: str) -> None:
-    """Choose one of several."""
-    page.get_by_label(label, exact=True).click()
-    page.get_by_role("option", name=option, exact=True).click()
 
 
 def rows_of(page: Page, name: str) -> list[list[str]]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from lab_pages import enter, open_lab
 from playwright.sync_api import expect
 from typer.testing import CliRunner
 
@@ -36,8 +37,7 @@ def cli(command: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 
 def opened(page: Page, studio: str, query: str) -> None:
-    page.goto(f"{studio}/lab/training?{query}")
-    page.wait_for_selector(".rw-tile .rw-value", timeout=WAIT_MS)
+    open_lab(page, f"{studio}/lab/training?{query}")
 
 
 def tile(page: Page, key: str) -> str:
@@ -46,12 +46,6 @@ def tile(page: Page, key: str) -> str:
 
 def command(page: Page) -> str:
     return page.locator(".rw-copy-command").first.text_content() or ""
-
-
-def fill(page: Page, label: str, text: str) -> None:
-    field = page.get_by_label(f"{label}, exact")
-    field.fill(text)
-    field.press("Enter")
 
 
 def shows_the_command(page: Page, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
@@ -84,7 +78,7 @@ def test_main_task(page, studio, monkeypatch):
     expect(timeline.locator(".bars .point").nth(20)).to_be_attached(timeout=WAIT_MS)
     before = tile(page, "step_time")
 
-    fill(page, "Tensor", "3")
+    enter(page, "Tensor", "3")
     page.get_by_role("alert").get_by_text("tensor 3 does not divide").wait_for(timeout=WAIT_MS)
     expect(page.locator(".rw-tile")).to_have_count(0)
     page.get_by_role("button", name="Take it: tensor 4 instead of 3:").click()

@@ -8,6 +8,7 @@ from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import pytest
+from lab_pages import answered, unfold
 from playwright.sync_api import expect
 
 from railweave.studio.registry import installed_labs
@@ -18,10 +19,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.browser
 
 PRESENT = [lab.key for lab in installed_labs() if lab.build is not None]
-
-
-def wait_for_numbers(page: Page) -> None:
-    page.wait_for_selector(".rw-tile .rw-value", timeout=60_000)
 
 
 def test_home_shows_the_design_and_the_labs(studio: str, page: Page) -> None:
@@ -50,7 +47,7 @@ def test_an_unknown_lab_is_not_found_and_its_page_says_so(studio: str) -> None:
 
 def test_a_run_is_kept_pinned_and_compared(studio: str, page: Page) -> None:
     page.goto(f"{studio}/lab/collectives")
-    wait_for_numbers(page)
+    answered(page)
     page.get_by_role("button", name="Pin as baseline").click()
     expect(page.locator(".rw-tile", has_text="baseline").first).to_be_visible()
     page.goto(studio)
@@ -66,7 +63,7 @@ def test_a_kept_run_leads_to_the_inputs_of_the_address_it_came_from(
     studio: str, page: Page
 ) -> None:
     page.goto(f"{studio}/lab/collectives?ranks=8")
-    wait_for_numbers(page)
+    answered(page)
     page.get_by_role("button", name="Keep this run").click()
     expect(page.get_by_text("Kept; the run list")).to_be_visible()
     page.goto(studio)
@@ -76,7 +73,7 @@ def test_a_kept_run_leads_to_the_inputs_of_the_address_it_came_from(
 
 def test_a_number_that_is_taken_out_comes_back(studio: str, page: Page) -> None:
     page.goto(f"{studio}/lab/collectives?ranks=8")
-    wait_for_numbers(page)
+    answered(page)
     field = page.get_by_label("GPUs, exact")
     expect(field).to_have_value("8")
     field.fill("")
@@ -121,7 +118,7 @@ def test_a_bad_address_is_said_and_the_page_works(studio: str, page: Page, key: 
 def test_no_page_is_wider_than_its_window(studio: str, page: Page, key: str, width: int) -> None:
     page.set_viewport_size({"width": width, "height": 800})
     page.goto(f"{studio}/lab/{key}")
-    wait_for_numbers(page)
+    answered(page)
     # What comes after the numbers counts too.
     page.wait_for_function("!document.querySelector('.rw-stale')")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
@@ -130,7 +127,7 @@ def test_no_page_is_wider_than_its_window(studio: str, page: Page, key: str, wid
 @pytest.mark.parametrize("key", PRESENT)
 def test_learn_help_and_copy_are_there(studio: str, page: Page, key: str) -> None:
     page.goto(f"{studio}/lab/{key}")
-    wait_for_numbers(page)
+    answered(page)
     # Tiles that are made anew take an open help along: what still works says so, ending in "…".
     page.wait_for_function(
         """![...document.querySelectorAll('[role=status]')].some(
@@ -139,10 +136,10 @@ def test_learn_help_and_copy_are_there(studio: str, page: Page, key: str) -> Non
     page.locator(".rw-tile .rw-help").first.click()
     expect(page.locator(".rw-help-body")).to_be_visible()
     page.keyboard.press("Escape")
-    page.get_by_text("Copy as command or Python").click()
+    unfold(page, "Copy as command or Python")
     expect(page.locator(".rw-copy-command")).to_contain_text("railweave")
     expect(page.locator(".rw-copy-python")).to_contain_text("railweave")
-    page.get_by_text("What this does not model").click()
+    unfold(page, "What this does not model")
     expect(page.locator(".rw-limits li").first).to_be_visible()
-    page.get_by_text("Learn", exact=True).click()
+    unfold(page, "Learn")
     expect(page.get_by_text("Not to be blurred")).to_be_visible()

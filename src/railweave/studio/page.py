@@ -53,6 +53,8 @@ class LabPage:
         self._url = f"/lab/{lab.key}"
         self._numbers: tuple[Number, ...] = ()
         self._turn = 0
+        self._under_way: dict[str, int] = {}
+        self._begun = 0
         self._heard_baseline: Callable[[], None] | None = None
         with ui.element("div").classes("rw-lab"):
             with ui.element("div").classes("rw-side"):
@@ -210,8 +212,13 @@ class LabPage:
         """Run a lab's refresh, or a part of it that may follow.
 
         One of the same name that has not begun yet is replaced by the newer one. What cannot be
-        done is said in the banner; a fault of railweave is logged as well.
+        done is said in the banner; a fault of railweave is logged as well. Until the last one has
+        ended ``main`` is ``aria-busy``: what has the class ``rw-follows`` is that of earlier inputs
+        till then, and shows it. ``data-turn`` counts what was begun.
         """
+        self._begun += 1
+        turn = self._under_way[name] = self._begun
+        self.main.props(f"aria-busy=true data-turn={turn}")
 
         async def run() -> None:
             with self.main:
@@ -221,8 +228,16 @@ class LabPage:
                     self.problem(fault_text(error))
                     if not isinstance(error, RailweaveError):
                         raise
+                finally:
+                    self._ended(name, turn)
 
         background_tasks.create_lazy(run(), name=f"{name} {id(self)}")
+
+    def _ended(self, name: str, turn: int) -> None:
+        if self._under_way.get(name) == turn:  # else a newer one waits
+            del self._under_way[name]
+        if not self._under_way:
+            self.main.props("aria-busy=false")
 
     async def drawn(self) -> None:
         """Wait about as long as the browser takes to draw what was just sent."""

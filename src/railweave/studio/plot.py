@@ -19,11 +19,14 @@ class Figure(ui.element):
     Args:
         label: what it shows, for readers who do not see it.
         height_px: room it takes until the first figure is there.
+        follows: it is drawn after the numbers, and pale while it is that of earlier inputs.
     """
 
-    def __init__(self, label: str, *, height_px: int = 320) -> None:
+    def __init__(self, label: str, *, height_px: int = 320, follows: bool = False) -> None:
         super().__init__("figure")
-        self.classes("rw-figure").props(f'role=img aria-label="{label}"')
+        self.classes("rw-figure rw-follows" if follows else "rw-figure").props(
+            f'role=img aria-label="{label}"'
+        )
         with self:
             self._plot = ui.plotly(_document(None, height_px)).classes("w-full")
 

@@ -268,8 +268,12 @@ class _CollectivesPage:
                     self._holdings_title = ui.label("").classes("rw-quiet")
                     self._holdings = ui.html("", sanitize=False)
         with ui.element("div").classes("rw-two") as self._ideal_figures:
-            self._over_sizes = Figure("Bus bandwidth over sizes, by algorithm", height_px=FIGURE_PX)
-            self._over_ranks = Figure("Time over GPUs, by algorithm", height_px=FIGURE_PX)
+            self._over_sizes = Figure(
+                "Bus bandwidth over sizes, by algorithm", height_px=FIGURE_PX, follows=True
+            )
+            self._over_ranks = Figure(
+                "Time over GPUs, by algorithm", height_px=FIGURE_PX, follows=True
+            )
         self.choice = ChoiceSection(self.page)
         self._build_jobs()
 
@@ -394,7 +398,7 @@ class _CollectivesPage:
         async def again() -> None:
             await self._animate()
 
-        self.page.soon(again)
+        self.page.soon(again, "drawing")
 
     def _time(self, time_s: float) -> None:
         """Follow the canvas's clock: the round under way, and what is held before it."""

@@ -113,12 +113,16 @@ class ChoiceSection:
             self._why = _Lines("div")
         self._options = _Table()
         with ui.element("div").classes("rw-two"):
-            self._times = Figure("Time of every option over sizes", height_px=_FIGURE_PX)
-            self._busbw = Figure("Bus bandwidth to expect over sizes", height_px=_FIGURE_PX)
+            self._times = Figure(
+                "Time of every option over sizes", height_px=_FIGURE_PX, follows=True
+            )
+            self._busbw = Figure(
+                "Bus bandwidth to expect over sizes", height_px=_FIGURE_PX, follows=True
+            )
         with ui.row(wrap=False).classes("rw-label"):
             ui.label("Where the choice changes (dotted lines)")
             help_button("crossover_size")
-        with ui.element("ul").classes("rw-choice-ranges"):
+        with ui.element("ul").classes("rw-choice-ranges rw-follows"):
             self._ranges = _Lines("li")
         with ui.element("div").classes("rw-two"):
             self._terms = _Table()
@@ -131,8 +135,10 @@ class ChoiceSection:
             self._command = code_block("Command of NCCL's choice").classes("rw-choice-command")
             self._python = code_block("Python of NCCL's choice").classes("rw-choice-python")
         with ui.expansion("Environment and tuner file for this cluster").classes("w-full"):
-            self._environment = code_block("Environment, as in nccl.conf").classes("rw-choice-env")
-            self._tuner = code_block("File for NCCL's tuner").classes("rw-choice-tuner")
+            self._environment = code_block("Environment, as in nccl.conf").classes(
+                "rw-choice-env rw-follows"
+            )
+            self._tuner = code_block("File for NCCL's tuner").classes("rw-choice-tuner rw-follows")
         with ui.expansion("What the prediction rests on").classes("w-full"), ui.element("ul"):
             self._rests_on = _Lines("li")
 

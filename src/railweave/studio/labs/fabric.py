@@ -141,7 +141,9 @@ class _FabricPage:
             self._build_flow_inputs()
             self.flow_tiles = Tiles()
             self.flow_words = ui.element("div").classes("rw-fabric-words").props("aria-live=polite")
-            self.spread = Figure("Load of every leaf uplink over its leaf's mean", height_px=340)
+            self.spread = Figure(
+                "Load of every leaf uplink over its leaf's mean", height_px=340, follows=True
+            )
 
     def _build_flow_inputs(self) -> None:
         state = self.state

@@ -141,8 +141,10 @@ class _TrafficPage:
                 self._picked = ui.label("").props("role=status").classes("rw-traffic-picked")
             self._peers = scrolled("Peers of the rank that stands out")
         with ui.element("div").classes("rw-two"):
-            self._matrix = Figure("Bytes from each sender to each receiver, a heat map")
-            self._chord = Figure("Who talks to whom, a chord diagram")
+            self._matrix = Figure(
+                "Bytes from each sender to each receiver, a heat map", follows=True
+            )
+            self._chord = Figure("Who talks to whom, a chord diagram", follows=True)
         self._click(self._matrix, "y", MOST_CELLS)
         self._click(self._chord, "customdata", MOST_CHORDS)
         self._folded = ui.label("").classes("rw-quiet")
@@ -168,8 +170,8 @@ class _TrafficPage:
 
     def _build_shares(self) -> None:
         with ui.element("div").classes("rw-two"):
-            self._shares = Figure("Part of the bytes by the farthest place they pass")
-            self._by_kind = Figure("Bytes of a step by kind of group and place")
+            self._shares = Figure("Part of the bytes by the farthest place they pass", follows=True)
+            self._by_kind = Figure("Bytes of a step by kind of group and place", follows=True)
             self._parts_card = card("Which collectives")
             with self._parts_card:
                 self._parts = scrolled("What a step is made of")
@@ -181,7 +183,9 @@ class _TrafficPage:
         self._compared_card = card("The strategies at these settings")
         with self._compared_card:
             self._status = ui.label("").classes("rw-quiet").props("role=status")
-            self._bars = Figure("Time of a step by strategy, fastest first", height_px=288)
+            self._bars = Figure(
+                "Time of a step by strategy, fastest first", height_px=288, follows=True
+            )
             self._compared = scrolled("Strategies compared")
             self._order = ui.html("", sanitize=False)
             self._what_if = (

@@ -132,7 +132,9 @@ class _TrainingPage:
             _heading("Over numbers of GPUs")
             self._scaling_job = JobView(self.page.studio.queue, self.page.session.visitor)
             self._scaling_said = ui.label("").classes("rw-quiet").props("role=status")
-            self._curve = Figure("Tokens a second and the share lost to the network", height_px=360)
+            self._curve = Figure(
+                "Tokens a second and the share lost to the network", height_px=360, follows=True
+            )
             self._scaling_table = ui.element("div")
         with ui.expansion("How each number comes about").classes("rw-card w-full") as box:
             self._formulas = ui.element("div")
