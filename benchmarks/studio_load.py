@@ -147,7 +147,7 @@ def main() -> None:
     options.add_argument("--changes", type=int, default=12)
     options.add_argument("--think", type=float, default=3.0)
     options.add_argument("--lab", default="collectives")
-    options.add_argument("--slider", default="Ranks")
+    options.add_argument("--slider", default="GPUs")
     given = options.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log"
