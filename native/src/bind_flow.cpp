@@ -129,6 +129,21 @@ void bind_flow(nb::module_& m) {
       "capacity_Bps"_a, "row_ptr"_a, "row_link"_a, "row_weight"_a.none() = nb::none(),
       "cap_Bps"_a = nb::none(),
       "Weighted max-min fair rates of a fixed set of variables (rows) over links.");
+  m.def(
+      "busiest_link_s",
+      [](const In<double>& capacity, const In<std::int64_t>& row_ptr,
+         const In<std::int32_t>& row_link, const OptF64& row_weight, const In<double>& row_bytes,
+         const In<std::int64_t>& message_ptr) {
+        const flow::RowsView rows = rows_of(row_ptr, row_link, row_weight);
+        std::vector<double> seconds = [&] {
+          nb::gil_scoped_release release;
+          return flow::busiest_link_s(view(capacity), rows, view(row_bytes), view(message_ptr));
+        }();
+        return give(std::move(seconds));
+      },
+      "capacity_Bps"_a, "row_ptr"_a, "row_link"_a, "row_weight"_a.none(), "row_bytes"_a,
+      "message_ptr"_a,
+      "Seconds that the busiest link of each message (its rows together) is busy with it.");
   bind_sim(m);
 }
 }  // namespace railweave

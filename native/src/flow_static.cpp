@@ -1,5 +1,6 @@
 #include "flow_static.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <stdexcept>
@@ -44,6 +45,39 @@ std::vector<double> max_min_rates(std::span<const double> capacity, const RowsVi
   for (std::int64_t v = 0; v < variables; ++v)
     if (ptr[v] < ptr[v + 1]) rates[v] = solver.rate(static_cast<std::int32_t>(v));
   return rates;
+}
+
+std::vector<double> busiest_link_s(std::span<const double> capacity, const RowsView& rows,
+                                   std::span<const double> row_bytes,
+                                   std::span<const std::int64_t> message_ptr) {
+  if (message_ptr.empty()) throw std::invalid_argument("message_ptr must not be empty");
+  const auto variables = static_cast<std::int64_t>(row_bytes.size());
+  check_rows(rows, variables, static_cast<std::int64_t>(capacity.size()));
+  for (std::size_t m = 1; m < message_ptr.size(); ++m)
+    if (message_ptr[m] < message_ptr[m - 1] || message_ptr[m] > variables || message_ptr[0] != 0)
+      throw std::invalid_argument("message_ptr must rise from 0 within the rows");
+  std::vector<double> load(capacity.size(), 0.0), out;
+  out.reserve(message_ptr.size() - 1);
+  for (std::size_t m = 0; m + 1 < message_ptr.size(); ++m) {
+    double longest = 0.0;
+    for (auto f = message_ptr[m]; f < message_ptr[m + 1]; ++f) {
+      double worst = 0.0;
+      for (auto e = rows.ptr[f]; e < rows.ptr[f + 1]; ++e) {
+        const double weight = rows.weight.empty() ? 1.0 : rows.weight[e];
+        worst = std::max(worst, weight / capacity[rows.link[e]]);
+        load[rows.link[e]] += row_bytes[f] * weight;
+      }
+      if (row_bytes[f] > 0.0) longest = std::max(longest, row_bytes[f] * worst);
+    }
+    const auto first = rows.ptr[message_ptr[m]], last = rows.ptr[message_ptr[m + 1]];
+    for (auto e = first; e < last; ++e) {
+      const auto link = static_cast<std::size_t>(rows.link[e]);
+      if (load[link] > 0.0) longest = std::max(longest, load[link] / capacity[link]);
+      load[link] = 0.0;
+    }
+    out.push_back(longest);
+  }
+  return out;
 }
 
 }  // namespace railweave::flow

@@ -165,6 +165,15 @@ def max_min_rates(
     cap_Bps: NDArray[np.float64] | None = None,
 ) -> NDArray[np.float64]:
     """Weighted max-min fair rates: one row of links (and weights) a variable, optional caps."""
+def busiest_link_s(
+    capacity_Bps: NDArray[np.float64],
+    row_ptr: NDArray[np.int64],
+    row_link: NDArray[np.int32],
+    row_weight: NDArray[np.float64] | None,
+    row_bytes: NDArray[np.float64],
+    message_ptr: NDArray[np.int64],
+) -> NDArray[np.float64]:
+    """Seconds that the busiest link of each message (its rows together) is busy with it."""
 
 class FlowSim:
     """Max-min fair, event-driven simulation of a task DAG.

@@ -1,5 +1,7 @@
 """Static max-min rates against exact progressive filling."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from flow_reference import csr, max_min
@@ -67,3 +69,21 @@ def test_nothing_to_bind_means_no_limit():
 def test_bad_input_is_named(capacity, link, what):
     with pytest.raises(ValueError, match=what):
         _native.max_min_rates(np.array(capacity), np.array([0, 1]), np.array(link, dtype=np.int32))
+
+
+@settings(max_examples=200, deadline=None)
+@given(networks(weighted=True), st.data())
+def test_the_busiest_link_of_a_message_adds_up_its_flows(net, data):
+    capacity, rows = net
+    sizes = np.array([data.draw(st.sampled_from([0.0, 1.0, 64.0, 1e9])) for _ in rows])
+    cuts = data.draw(st.lists(st.integers(0, len(rows)), max_size=3))
+    first = np.array([0, *sorted(cuts), len(rows)], dtype=np.int64)
+    expected = []
+    for begin, end in pairwise(first.tolist()):
+        load = np.zeros(len(capacity))
+        for flow in range(begin, end):
+            for link, weight in rows[flow]:
+                load[link] += sizes[flow] * weight
+        expected.append(float((load / np.array(capacity)).max()))
+    ptr, link, weight = csr(rows)
+    close(_native.busiest_link_s(np.array(capacity), ptr, link, weight, sizes, first), expected)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from railweave._native import busiest_link_s
 from railweave.errors import EngineError
 from railweave.fabric import Fabric, NodeKind, PlaneId
 from railweave.fabric._paths import gather_rows
@@ -101,6 +102,7 @@ def prepare(
     weight = np.ones(len(paths.link)) if paths.weight is None else paths.weight
     latency = row_reduce(np.add, fabric.link_delay_s[paths.link] * weight, paths.ptr)
     stream_latency = row_reduce(np.maximum, latency, paths.first)
+    alone = busiest_link_s(capacity, paths.ptr, paths.link, paths.weight, wire, paths.first)
     pred_ptr, pred_flow, pred_lag = _flow_predecessors(traffic, paths)
     return FlowInput(
         paths,
@@ -112,36 +114,11 @@ def prepare(
         pred_ptr,
         pred_flow,
         pred_lag,
-        _ideal_times(
-            traffic, paths, capacity=capacity, wire=wire, latency=stream_latency, weight=weight
-        ),
+        alone + stream_latency + traffic.chunk_delay_s,
         stream_latency,
         dropped,
         unroutable,
     )
-
-
-def _ideal_times(
-    traffic: Traffic, paths: Paths, *, capacity: F64, wire: F64, latency: F64, weight: F64
-) -> F64:
-    """Return the time of one chunk of each stream alone on its own paths, (S,)."""
-    with np.errstate(divide="ignore"):
-        worst = row_reduce(np.maximum, weight / capacity[paths.link], paths.ptr)
-    stream_time = row_reduce(np.maximum, wire * worst, paths.first)
-    split = np.diff(paths.first) > 1
-    if split.any():  # flows of one message share links: add up what each link carries
-        entry_flow = np.repeat(np.arange(paths.n_flows), np.diff(paths.ptr))
-        entry_stream = paths.message[entry_flow]
-        use = split[entry_stream]
-        n_links = len(capacity)
-        key = entry_stream[use] * n_links + paths.link[use]
-        unique, inverse = np.unique(key, return_inverse=True)
-        load = np.bincount(inverse.reshape(-1), weights=(wire[entry_flow] * weight)[use])
-        with np.errstate(divide="ignore", invalid="ignore"):
-            time = np.where(load > 0, load / capacity[unique % n_links], 0.0)
-        np.maximum.at(stream_time, unique // n_links, time)
-    ideal: F64 = stream_time + latency + traffic.chunk_delay_s
-    return ideal
 
 
 def slowdowns(
