@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from railweave.errors import UnitError
-from railweave.units import format_bytes, parse_bps, parse_bytes, parse_seconds
+from railweave.units import counted, format_bytes, parse_bps, parse_bytes, parse_seconds
 
 
 @pytest.mark.parametrize(
@@ -46,3 +46,15 @@ def test_a_round_size_is_read_and_written_as_it_was(number, unit):
     size = parse_bytes(f"{number} {unit}")
     assert parse_bytes(format_bytes(size)) == size
     assert "." not in format_bytes(size)
+
+
+@pytest.mark.parametrize(
+    ("number", "words", "text"),
+    [
+        (1, ("GPU",), "1 GPU"),
+        (0, ("leaf", "leaves"), "0 leaves"),
+        (12345, ("sequence",), "12,345 sequences"),
+    ],
+)
+def test_things_are_counted_in_words(number, words, text):
+    assert counted(number, *words) == text

@@ -11,7 +11,7 @@ import shutil
 from experiment_figures import draw, section, write_page
 from screenshots import CHROMIUM, ROOT
 
-from railweave.experiments.lessons import LESSONS
+from railweave.report.lessons import all_lessons
 
 PAGE = ROOT / "docs" / "model" / "lessons.md"
 FOLDER = "lessons"
@@ -22,8 +22,7 @@ HEAD = """\
 Each lab of the studio ends in a claim, and its Learn panel runs the experiment that shows it. These
 are the same experiments and what they gave. The page is written by `tools/lesson_figures.py`; a
 test runs them all, asserts the claims, and alters an input of each to see that its claim can fail.
-`railweave.experiments.lessons.LESSONS[lab].run()` repeats one; labs are `architecture`, `traffic`,
-`fabric`, `congestion` and `collectives`.
+`railweave.report.lessons.all_lessons()[lab].run()` repeats one, by the key in the lab's address.
 """
 
 
@@ -37,7 +36,7 @@ def main() -> None:
     lines = [HEAD]
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=list(CHROMIUM))
-        for item in LESSONS.values():
+        for item in all_lessons().values():
             outcome = item.run()
             lines.extend(section(item, outcome, FOLDER))
             draw(browser, item, outcome, FOLDER)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DIMENSIONS",
+    "counted",
     "format_bits_rate",
     "format_bytes",
     "format_seconds",
@@ -166,6 +167,17 @@ _BINARY: Final = (
     (2**10, "Ki"),
     (1, ""),
 )
+
+
+def counted(number: int, one: str, many: str = "") -> str:
+    """Write a number of things: ``counted(2, "leaf", "leaves")`` → ``'2 leaves'``.
+
+    Args:
+        number: how many.
+        one: what one is called.
+        many: what several are called; with an s where not given.
+    """
+    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
 
 
 def format_si(value: float, unit: str, digits: int = 4) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -235,6 +236,9 @@ def test_without_a_fabric_closed_forms_speak():
     ("changes", "words"),
     [
         ({"steps": 5}, "price of a GPU-hour"),
+        ({"gpu_hour": math.inf}, "price of a GPU-hour: inf"),
+        ({"oversubscription": (0.5,)}, "oversubscription: 0.5"),
+        ({"oversubscription": (2.0, math.inf)}, "oversubscription: inf"),
         ({"oversubscription": (2.0,)}, "name a design"),
         ({"fail": ("spine-1",)}, "name a design"),
         ({"placements": (PlacementName.RANDOM,)}, "name a design"),
@@ -253,41 +257,3 @@ def test_placement_without_a_fabric_or_a_job_is_refused(cluster):
         study_plan(PlanQuestion(LLAMA, placements=(PlacementName.OPTIMIZED,)), cluster)
     with pytest.raises(InputError, match="no fabric"):
         cluster_of_server(CATALOG, "dgx-h100", 16).placed(PlacementName.RANDOM)
-
-
-def test_a_network_that_cannot_be_built_is_named(cluster):
-    with pytest.raises(InputError, match=r"0.5:1 leaves: oversubscription"):
-        study_plan(
-            PlanQuestion(LLAMA, batch=32, fixed={"tensor": 2}, oversubscription=(0.5,)), cluster
-        )
-
-
-# ---------------------------------------------------------------- input
-
-
-def test_input_is_waited_for_where_it_takes_longer_than_the_work(cluster):
-    fixed = {"tensor": 2, "context": 1}
-    plain = PlanQuestion(
-        LLAMA, batch=64, fixed=fixed, top=3, counts=(16, 32), oversubscription=(4.0,)
-    )
-    without = study_plan(plain, cluster)
-    between = (without.search.ranked[0].step_s + without.search.ranked[1].step_s) / 2
-    late = study_plan(replace(plain, input_s=between), cluster)
-    plans = [item.plan for item in without.search.ranked]
-    assert [item.plan for item in late.search.ranked] == plans
-    for before, after in zip(without.search.ranked, late.search.ranked, strict=True):
-        assert after.step_s == max(before.step_s, between)
-        assert after.idle_s["input"] == pytest.approx(max(between - before.step_s, 0.0))
-    assert late.case.step_s == late.best.step_s == between
-    # the network costs nothing as long as input is what is waited for
-    assert late.case.lost_share == 0
-    points = zip(without.curve.points, late.curve.points, strict=True)
-    assert all(b.case.step_s == max(a.case.step_s, between) for a, b in points)
-    assert late.networks[1].step_s == max(without.networks[1].step_s, between)
-    assert late.timeline.step_s == between
-
-
-@pytest.mark.parametrize("input_s", [-1.0, float("nan"), float("inf")])
-def test_no_such_input(cluster, input_s):
-    with pytest.raises(InputError, match=r"input: .* give a time of 0 or more"):
-        study_plan(PlanQuestion(LLAMA, batch=64, input_s=input_s), cluster)

@@ -11,9 +11,8 @@ import pytest
 
 import railweave.studio
 from railweave.errors import DesignError, InputError
-from railweave.experiments.lessons import LESSONS
 from railweave.formats.yaml_source import parse_yaml
-from railweave.predict.lessons import TRAINING_LESSONS
+from railweave.report.lessons import all_lessons
 from railweave.studio.content import lab, labs, learn, quantities, quantity
 from railweave.studio.content._load import read_glossary, read_panel
 
@@ -237,7 +236,7 @@ def test_the_whole_checklist_is_there_with_how_it_is_decided(key):
 @pytest.mark.parametrize("key", BUILT)
 def test_the_takeaway_has_an_experiment_that_shows_it(key):
     assert learn(key).takeaway.lesson_name == key
-    assert {**LESSONS, **TRAINING_LESSONS}[key].run().holds
+    assert all_lessons()[key].run().holds
 
 
 @pytest.mark.parametrize("key", BUILT)

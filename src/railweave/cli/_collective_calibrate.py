@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from railweave.cli._output import print_json, print_table, print_text
 from railweave.errors import InputError
+from railweave.units import counted
 
 if TYPE_CHECKING:
     import numpy as np
@@ -124,7 +125,7 @@ def calibrate_design(
         print_text("")
     print_text(
         f"mean error {_mean(before.rows):.1%} before, {_mean(after.rows):.1%} after, over "
-        f"{len(points)} rows"
+        f"{counted(len(points), 'row')}"
     )
     if save is not None:
         print_text(f"Calibration: {save}; use it with --calibration {save}")

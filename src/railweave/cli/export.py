@@ -9,6 +9,7 @@ import typer
 
 from railweave.cli._options import DesignFile, Json
 from railweave.cli._output import print_json, print_text
+from railweave.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -127,7 +128,7 @@ def register(app: typer.Typer) -> None:
         if json:
             print_json(_document(view, files))
             return
-        units = f"{len(view.units):,} unit{'s' if len(view.units) != 1 else ''}"
-        print_text(f"{view.name}: {len(view.servers):,} servers in {units}")
+        units = counted(len(view.units), "unit")
+        print_text(f"{view.name}: {counted(len(view.servers), 'server')} in {units}")
         for kind, path in files.items():
             print_text(f"wrote {path} ({kind})")

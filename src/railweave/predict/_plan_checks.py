@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from railweave.errors import InputError
 from railweave.predict._training_types import TrainingPlan
+from railweave.units import counted
 
 __all__ = ["PlanProblem", "check_plan", "plan_problems"]
 
@@ -148,7 +149,7 @@ def _gpus(plan: TrainingPlan, gpus: int) -> Iterator[PlanProblem]:
     if data >= 1:
         yield PlanProblem(
             "data",
-            f"{degree} × data {degrees.data} = {degrees.ranks} ranks on {gpus} GPUs",
+            f"{degree} × data {degrees.data} = {degrees.ranks} ranks on {counted(gpus, 'GPU')}",
             f"at most {data}",
             data,
         )
@@ -157,7 +158,7 @@ def _gpus(plan: TrainingPlan, gpus: int) -> Iterator[PlanProblem]:
     fitting = [n for n in range(1, stages + 1) if n <= plan.shape.layers]
     yield PlanProblem(
         "pipeline" if fitting else "tensor",
-        f"{degree} = {model} ranks hold one copy of the model, on {gpus} GPUs",
+        f"{degree} = {model} ranks hold one copy of the model, on {counted(gpus, 'GPU')}",
         f"a product of at most {gpus}",
         max(fitting)
         if fitting

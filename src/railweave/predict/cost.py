@@ -15,7 +15,7 @@ from typing import Final
 
 from railweave.errors import InputError
 
-__all__ = ["RunCost", "RunLength", "price_run", "run_length"]
+__all__ = ["RunCost", "RunLength", "price_run", "require_price", "run_length"]
 
 _HOUR_S: Final = 3600.0
 
@@ -83,6 +83,16 @@ def run_length(
     return RunLength(count, count * tokens_per_step)
 
 
+def require_price(gpu_hour: float) -> None:
+    """Refuse a price of a GPU-hour that is below 0 or no number.
+
+    Raises:
+        InputError: it is.
+    """
+    if not (math.isfinite(gpu_hour) and gpu_hour >= 0):
+        raise InputError(f"price of a GPU-hour: {gpu_hour:g} is not allowed; give 0 or more")
+
+
 def price_run(
     gpus: int,
     step_s: float,
@@ -103,8 +113,7 @@ def price_run(
     Raises:
         InputError: a price below 0 or one that is no number.
     """
-    if not (math.isfinite(gpu_hour) and gpu_hour >= 0):
-        raise InputError(f"price of a GPU-hour: {gpu_hour:g} is not allowed; give 0 or more")
+    require_price(gpu_hour)
     rate = gpus * gpu_hour / _HOUR_S
     lost = MappingProxyType({reason: rate * seconds for reason, seconds in idle_s.items()})
     run_s = None if length is None else length.steps * step_s

@@ -23,6 +23,7 @@ from railweave.predict.collective import (
 )
 from railweave.predict.network_part import MeasuredNetwork, measure_network
 from railweave.qos import ROCE_DSCP, classes_of
+from railweave.units import counted
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -351,7 +352,7 @@ def _queue_pairs(
             count = _TRIED_QUEUE_PAIRS
             reason = (
                 f"flows collide: rings reach {before.ring_share:.0%} of the line rate with "
-                f"{stated} queue pair{'s' if stated > 1 else ''}, {after.ring_share:.0%} with "
+                f"{counted(stated, 'queue pair')}, {after.ring_share:.0%} with "
                 f"{count} on the same fabric and seed"
             )
     if count == 1:

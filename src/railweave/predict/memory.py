@@ -25,6 +25,7 @@ from railweave.predict.transformer import (
     parts_of,
 )
 from railweave.provenance import Assumption, Certainty
+from railweave.units import counted
 from railweave.workload._stages import stage_weights
 
 __all__ = [
@@ -211,7 +212,7 @@ def require_fit(plan: TrainingPlan, gpu: Gpu) -> MemoryUse:
     advice = (
         f"the nearest that fits: {near.describe()}"
         if near
-        else f"nothing on {plan.ranks} GPUs fits; take more GPUs or one with more memory"
+        else f"nothing on {counted(plan.ranks, 'GPU')} fits; take more GPUs or one with more memory"
     )
     raise InputError(
         f"memory: stage {full.stage} needs {full.total_bytes / 1e9:.1f} GB (weights "

@@ -33,7 +33,7 @@ from railweave.predict.plan_space import (
 )
 from railweave.predict.step import estimate_step
 from railweave.predict.training_costs import CommunicationCosts
-from railweave.units import format_seconds
+from railweave.units import counted, format_seconds
 from railweave.workload.groups import Degrees
 
 __all__ = [
@@ -371,6 +371,6 @@ def _too_big(table: PlanTable, least_bytes: float, gpu: Gpu) -> str:
     asked = f" with {', '.join(fixed)}" if 0 < len(fixed) < len(COLUMNS) - 1 else ""
     many = f"none of the {len(table):,} plans" if len(table) > 1 else "not even the one plan"
     return (
-        f"memory: {many} on {table.space.gpus:,} GPUs{asked} fits: at least "
+        f"memory: {many} on {counted(table.space.gpus, 'GPU')}{asked} fits: at least "
         f"{least_bytes / 1e9:.1f} GB a GPU are needed, and {gpu.name} has {usable / 1e9:.1f} GB"
     )

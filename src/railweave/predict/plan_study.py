@@ -20,7 +20,7 @@ from railweave.design.models import PlacementName, Precision
 from railweave.errors import InputError, RailweaveError
 from railweave.predict._plan_words import why
 from railweave.predict._training_types import StepEstimate
-from railweave.predict.cost import RunCost, RunLength, price_run, run_length
+from railweave.predict.cost import RunCost, RunLength, price_run, require_price, run_length
 from railweave.predict.plan import PlanSearch, refine, search_plans
 from railweave.predict.plan_cluster import TrainingCluster
 from railweave.predict.plan_space import PlanSpace
@@ -30,6 +30,7 @@ from railweave.predict.scaling import (
     ScalingMode,
     network_case,
     oversubscribed,
+    require_ratio,
     scaling_curve,
 )
 from railweave.predict.step import estimate_step
@@ -269,6 +270,10 @@ def _with_input(search: PlanSearch, question: PlanQuestion) -> PlanSearch:
 
 
 def _check(question: PlanQuestion, cluster: TrainingCluster) -> None:
+    for ratio in question.oversubscription:
+        require_ratio(ratio)
+    if question.gpu_hour is not None:
+        require_price(question.gpu_hour)
     if (question.steps is not None or question.tokens is not None) and question.gpu_hour is None:
         raise InputError(
             "steps and tokens are the length of a run that is priced; give the price of a "

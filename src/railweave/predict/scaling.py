@@ -11,6 +11,7 @@ communication inside a domain is no part of it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -40,6 +41,7 @@ __all__ = [
     "compare_networks",
     "network_case",
     "oversubscribed",
+    "require_ratio",
     "resized",
     "scale_plan",
     "scaling_counts",
@@ -314,6 +316,16 @@ class _Scale:
 # ---------------------------------------------------------------- other networks
 
 
+def require_ratio(ratio: float) -> None:
+    """Refuse an oversubscription that cannot be.
+
+    Raises:
+        InputError: below 1, or no number.
+    """
+    if not 1 <= ratio < math.inf:
+        raise InputError(f"oversubscription: {ratio:g} is not allowed; give 1 or more")
+
+
 def oversubscribed(built: BuiltDesign, ratio: float) -> BuiltDesign:
     """Return the design built again with another oversubscription of the back-end's leaves.
 
@@ -321,8 +333,7 @@ def oversubscribed(built: BuiltDesign, ratio: float) -> BuiltDesign:
         SizingError: it cannot be built so.
         InputError: a ratio below 1, or a topology without spines.
     """
-    if not ratio >= 1:
-        raise InputError(f"oversubscription: {ratio:g} is not allowed; give 1 or more")
+    require_ratio(ratio)
     spec = built.design.planes.backend
     if spec.topology in (Topology.STAR, Topology.GRAPH, Topology.RAIL_ONLY):
         raise InputError(

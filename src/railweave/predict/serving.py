@@ -41,6 +41,7 @@ from railweave.predict._serving_types import (
 from railweave.predict.compute import COMPUTE_ASSUMPTIONS, require_precision
 from railweave.predict.plan_cluster import cluster_of_design
 from railweave.provenance import Assumption, Certainty
+from railweave.units import counted
 from railweave.workload.inference import (
     InferencePlan,
     KvTransfers,
@@ -300,7 +301,7 @@ def _decode_use(
         most_per_s=most,
         passes=sum(did.passes for did in run.activity),
         typical=clock.decode(typical, typical * context, total),
-        typical_text=f"a step of {total} sequence{'s' if total > 1 else ''}, {context:,.0f} tokens "
+        typical_text=f"a step of {counted(total, 'sequence')}, {context:,.0f} tokens "
         "of context each",
         communication=_communication(run.activity),
     )

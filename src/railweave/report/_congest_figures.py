@@ -14,7 +14,7 @@ from railweave.engine.congest_summary import CongestSummary, summarise
 from railweave.engine.congest_sweep import SweepPoint, threshold_text
 from railweave.report.page_table import known
 from railweave.report.style import COLOURS, HEAT, apply_style
-from railweave.units import format_bits_rate, format_bytes
+from railweave.units import counted, format_bits_rate, format_bytes
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -30,7 +30,7 @@ Outcome: TypeAlias = CongestOutcome | CongestSummary
 def case_text(case: CongestCase) -> str:
     """Say in one sentence what is simulated."""
     ecn, pfc = threshold_text(case)
-    who = "1 sender" if case.senders == 1 else f"{case.senders:,} senders"
+    who = counted(case.senders, "sender")
     return (
         f"{who} at {format_bits_rate(case.sender_bps)} into {format_bits_rate(case.egress_bps)},"
         f" buffer {format_bytes(case.buffer_bytes)}, ECN {ecn}, PFC {pfc}, {case.profile}"

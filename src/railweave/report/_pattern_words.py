@@ -9,7 +9,7 @@ import numpy as np
 from railweave.design.models import Algorithm
 from railweave.engine.metrics import collective_bandwidth
 from railweave.engine.result import Explanation
-from railweave.units import format_bits_rate, format_bytes, format_seconds
+from railweave.units import counted, format_bits_rate, format_bytes, format_seconds
 from railweave.workload.patterns import PatternVolume, Strategy
 
 if TYPE_CHECKING:
@@ -28,10 +28,6 @@ def strategy_title(strategy: Strategy) -> str:
 
 def _times(count: int) -> str:
     return "once" if count == 1 else "twice" if count == 2 else f"{count:,} times"
-
-
-def _plural(count: int, word: str) -> str:
-    return f"{count:,} {word}{'' if count == 1 else 's'}"
 
 
 def interpret_pattern(study: PatternStudy) -> tuple[str, ...]:
@@ -69,7 +65,7 @@ def _what(study: PatternStudy) -> str:
     return (
         f"{strategy_title(case.strategy)}: {case.gpus:,} GPUs {does}{by}, "
         f"{_times(case.exchanges)} a step. {most} {format_bytes(study.bytes_sent_per_gpu)}, all "
-        f"together {format_bytes(study.total_bytes)} in {_plural(study.messages, 'message')}, "
+        f"together {format_bytes(study.total_bytes)} in {counted(study.messages, 'message')}, "
         f"{study.steps:,} of which follow each other."
     )
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from railweave.design.models import Recompute
 from railweave.engine.result import Explanation
 from railweave.report._pattern_words import where_words
-from railweave.units import format_si
+from railweave.units import counted, format_si
 from railweave.workload.groups import GroupKind
 
 if TYPE_CHECKING:
@@ -29,9 +29,9 @@ def interpret_model(study: ModelStudy) -> tuple[str, ...]:
 def _what(study: ModelStudy) -> str:
     plan = study.plan
     return (
-        f"{study.case.model} on {plan.ranks:,} GPUs, {plan.describe()}: a step of "
-        f"{plan.sequences_per_step:,} sequences of {plan.tokens_of_sequence:,} tokens. The GPU "
-        f"that sends most sends {format_si(study.bytes_sent_per_gpu, 'B')}, all together "
+        f"{study.case.model} on {counted(plan.ranks, 'GPU')}, {plan.describe()}: a step of "
+        f"{counted(plan.sequences_per_step, 'sequence')} of {plan.tokens_of_sequence:,} tokens. "
+        f"The GPU that sends most sends {format_si(study.bytes_sent_per_gpu, 'B')}, all together "
         f"{format_si(study.total_bytes, 'B')}."
     )
 

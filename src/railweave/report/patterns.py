@@ -15,7 +15,7 @@ from railweave.fabric.routing import RoutingSet
 from railweave.provenance import Assumption
 from railweave.report._pattern_run import PatternRun, run_pattern
 from railweave.report._pattern_words import explain_pattern, interpret_pattern, strategy_title
-from railweave.units import format_bits_rate, format_bytes, format_seconds
+from railweave.units import counted, format_bits_rate, format_bytes, format_seconds
 from railweave.workload import Communicator, byte_shares
 from railweave.workload._communicator import gpu_nic
 from railweave.workload.patterns import (
@@ -249,13 +249,13 @@ def compare_strategies(
 def network_words(case: PatternCase, nodes: I32, fabric: Fabric, built: BuiltDesign | None) -> str:
     """Say how many GPUs are where, by which rule."""
     servers = len(np.unique(fabric.node_server[nodes]))
-    where = f"{case.gpus:,} GPUs on {servers:,} {'server' if servers == 1 else 'servers'}"
+    where = f"{counted(case.gpus, 'GPU')} on {counted(servers, 'server')}"
     if built is not None:
         return f"{where} of {built.design.name}, {case.placement.value}"
     leaves = len(fabric.switches(PlaneId.BACKEND, 1))
     return (
         f"{where}, {case.placement.value}, {format_bits_rate(case.link_bps)} a GPU, "
-        f"{leaves:,} {'leaf' if leaves == 1 else 'leaves'}"
+        f"{counted(leaves, 'leaf', 'leaves')}"
     )
 
 

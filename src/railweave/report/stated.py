@@ -1,11 +1,11 @@
-"""What the design states beside its sizes: planes' settings, tenants, services, software, aims."""
+"""What the design states beside its sizes: planes, tenants, services, software, security, aims."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from railweave.report.page_table import DASH, PageTable
-from railweave.units import format_seconds, format_si
+from railweave.units import counted, format_seconds, format_si
 
 if TYPE_CHECKING:
     from railweave.design.models import Design, Plane
@@ -53,31 +53,36 @@ def _own(plane: Plane, value: object) -> str:
 
 
 def _encryption(plane: Plane) -> str:
-    need = "required" if plane.encryption_required else "not required"
-    return f"{plane.encryption}, {need}"
+    need = {True: "required", False: "not required", None: "need not stated"}
+    return f"{plane.encryption}, {need[plane.encryption_required]}"
 
 
 def _people_table(design: Design) -> PageTable:
-    """Return tenants, services and software."""
+    """Return tenants, services, software and security."""
     rows = []
     for tenant in design.tenants:
         jobs = [job.name for job in design.jobs if job.tenant == tenant.name]
         planes = ", ".join(plane.value for plane in tenant.planes)
         rows.append(("tenant", tenant.name, f"on {planes}; jobs: {', '.join(jobs) or 'none'}"))
     for service in design.services:
-        copies = "1 instance" if service.instances == 1 else f"{service.instances} instances"
+        copies = counted(service.instances, "instance")
         rows.append(("service", service.kind.value, f"on {service.plane.value}, {copies}"))
     software = design.software
     for name in ("firmware", "driver", "nccl", "nos"):
         value = getattr(software, name)
         if value:
             rows.append(("software", name, value))
+    for name in type(design.security).model_fields:
+        value = getattr(design.security, name)
+        if value is not None:
+            shown = value if isinstance(value, str) else ", ".join(value) or "nowhere"
+            rows.append(("security", name.replace("_", " "), shown))
     for straggler in design.stragglers:
         wait = format_seconds(straggler.delay)
         rows.append(("straggler", f"GPU {straggler.gpu}", f"waits {wait} before each message"))
     return PageTable(
         "stated-people",
-        "Tenants, services, software",
+        "Tenants, services, software, security",
         ("what", "name", "stated"),
         tuple(rows),
         (),

@@ -7,7 +7,7 @@ from functools import partial
 
 from railweave.fabric.summary import BuildSummary, PlaneSummary
 from railweave.report.page_table import DASH, PageTable, ratio
-from railweave.units import format_bits_rate, format_si
+from railweave.units import counted, format_bits_rate, format_si
 
 __all__ = [
     "cable_table",
@@ -65,7 +65,7 @@ def counts_table(summary: BuildSummary) -> PageTable:
     counts = summary.backend.counts
     return PageTable(
         "counts",
-        f"{summary.name}: {counts.servers:,} servers, {counts.gpus:,} GPUs",
+        f"{summary.name}: {counted(counts.servers, 'server')}, {counted(counts.gpus, 'GPU')}",
         ("", *(plane.plane for plane in summary.planes)),
         tuple((name, *cells) for name, cells in rows),
         tuple(_count_notes(summary)),

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from railweave.fabric import TIER_NAMES, Fabric, PlaneId
+from railweave.units import counted
 
 __all__ = ["DisplayEdge", "DisplayNode", "TopologyView", "collapse", "part_of", "tier_plural"]
 
@@ -233,7 +234,7 @@ def _node(fabric: Fabric, members: I64, tier: int, key: int, pod_name: str) -> D
         servers = _devices(fabric, members, 0)
         extra = int(np.sum(fabric.node_server[members] < 0))
         parts = [tier_plural(0, servers)] if servers else []
-        parts += [f"{extra} other host{'s' if extra > 1 else ''}"] if extra else []
+        parts += [f"{counted(extra, 'other host')}"] if extra else []
         label, count = ", ".join(parts), servers or extra
         facts = [label, f"{len(members) - extra:,} ports" if servers else ""]
     else:

@@ -36,7 +36,7 @@ from railweave.report.training_tables import (
     scaling_table,
     time_table,
 )
-from railweave.units import format_seconds, format_si
+from railweave.units import counted, format_seconds, format_si
 
 __all__ = [
     "assumption_table",
@@ -58,11 +58,11 @@ def headline(study: PlanStudy) -> tuple[str, ...]:
     space, search = study.search.space, study.search
     tokens = format_si(space.tokens_per_step, "", 4).strip()
     return (
-        f"{space.shape.title} on {space.gpus:,} GPUs ({search.gpu.title})",
+        f"{space.shape.title} on {counted(space.gpus, 'GPU')} ({search.gpu.title})",
         study.cluster.describe(),
-        f"{space.batch:,} sequences of {space.sequence:,} tokens a step, {tokens} tokens, "
+        f"{counted(space.batch, 'sequence')} of {space.sequence:,} tokens a step, {tokens} tokens, "
         f"{space.precision.value}",
-        f"{search.valid:,} valid plans, of which {search.fitting:,} may fit the memory; "
+        f"{counted(search.valid, 'valid plan')}, of which {search.fitting:,} may fit the memory; "
         f"{search.played:,} played: no other can be quicker",
     )
 

@@ -21,6 +21,7 @@ from railweave.studio._editor_text import TextPane, keys_help
 from railweave.studio.design_check import Checked, Mark, check_text, find_findings
 from railweave.studio.design_forms import worked_out_of
 from railweave.studio.designs import MOST_TEXT_B, examples, open_design
+from railweave.units import counted
 
 if TYPE_CHECKING:
     from railweave.studio.app import Studio
@@ -313,7 +314,7 @@ def _counted(marks: Sequence[Mark]) -> str:
     """Count what is wrong in words."""
     counts = {name: sum(m.severity == name for m in marks) for name in ("error", "warning", "info")}
     words = [
-        f"{count} {word}{'' if count == 1 else 's'}"
+        counted(count, word)
         for count, word in zip(counts.values(), ("error", "warning", "note"), strict=True)
         if count
     ]

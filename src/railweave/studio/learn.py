@@ -79,10 +79,9 @@ def _proof(name: str) -> None:
     button = ui.button("Run the experiment that proves it").props("no-caps")
 
     async def prove() -> None:
-        from railweave.experiments.lessons import LESSONS
-        from railweave.predict.lessons import TRAINING_LESSONS
+        from railweave.report.lessons import all_lessons
 
-        await _show_proof({**LESSONS, **TRAINING_LESSONS}[name].run, place, button)
+        await _show_proof(all_lessons()[name].run, place, button)
 
     button.on_click(prove)
 

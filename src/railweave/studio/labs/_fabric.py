@@ -25,7 +25,7 @@ from railweave.studio.labs._fabric_path import PathView, path_view
 from railweave.studio.labs._fabric_python import reproduce
 from railweave.studio.labs._fabric_state import State, design_text
 from railweave.studio.scene import Scene
-from railweave.units import format_bits_rate, format_si
+from railweave.units import counted, format_bits_rate, format_si
 
 if TYPE_CHECKING:
     from railweave.api import BuiltDesign
@@ -401,10 +401,6 @@ def _plural(tier: str, count: int) -> str:
     return {"leaf": "leaves", "switch": "switches"}.get(tier, f"{tier}s")
 
 
-def _some(count: int, one: str, many: str) -> str:
-    return f"{count:,} {one if count == 1 else many}"
-
-
 def _tables(summary: BuildSummary) -> tuple[PageTable, ...]:
     from railweave.report.tables import capacity_tables, cuts_table, path_table
 
@@ -434,6 +430,6 @@ def cost_table(cost: WhatIf) -> PageTable:
         ("GPUs cut off", f"{a.gpus_cut_off:,}", f"{b.gpus_cut_off:,}"),
         ("servers cut off", f"{a.servers_cut_off:,}", f"{b.servers_cut_off:,}"),
     ]  # fmt: skip
-    links = _some(cost.links_down, "link", "links")
-    title = f"{links} and {_some(cost.switches_down, 'switch', 'switches')} out"
+    links = counted(cost.links_down, "link", "links")
+    title = f"{links} and {counted(cost.switches_down, 'switch', 'switches')} out"
     return PageTable("cost", title, ("", "before", "after"), tuple(rows))

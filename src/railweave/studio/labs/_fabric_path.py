@@ -13,7 +13,7 @@ from railweave.fabric.routing import PathStatus
 from railweave.fabric.trace import Hop, TracedFlow, trace_path
 from railweave.report.page_table import DASH, PageTable
 from railweave.studio.lab import TraceRow, sentence
-from railweave.units import format_bits_rate, format_seconds
+from railweave.units import counted, format_bits_rate, format_seconds
 
 if TYPE_CHECKING:
     from railweave.api import BuiltDesign
@@ -140,7 +140,7 @@ def _sentence(source: str, target: str, flows: list[TracedFlow]) -> str:
         ways *= hop.choices
     sprayed = any(hop.weight < 1 for hop in first.hops)
     text = (
-        f"{source} to {target}: {len(flows):,} flow{'s' if len(flows) > 1 else ''}, "
+        f"{source} to {target}: {counted(len(flows), 'flow')}, "
         f"{_longest(first)} links, {format_seconds(first.delay_s)} without queues."
     )
     if sprayed:

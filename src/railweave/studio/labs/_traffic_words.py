@@ -11,7 +11,7 @@ from railweave.design.models import PlacementName
 from railweave.fabric.names import node_name
 from railweave.studio.content import learn
 from railweave.studio.lab import Number, Reproduce
-from railweave.units import format_bits_rate, format_bytes, format_seconds, format_si
+from railweave.units import counted, format_bits_rate, format_bytes, format_seconds, format_si
 from railweave.workload.patterns import PatternCase, Strategy
 
 if TYPE_CHECKING:
@@ -119,15 +119,11 @@ def picked_text(study: Talk, picked: int | None) -> str:
     name = node_name(study.fabric, int(study.nodes[picked]))
     matrix = study.matrix_bytes
     out, into = matrix[picked], matrix[:, picked]
+    to, of = (counted(int((part > 0).sum()), "rank") for part in (out, into))
     return (
-        f"Rank {picked} ({name}) sends {format_bytes(float(out.sum()))} to "
-        f"{_ranks(int((out > 0).sum()))} and receives {format_bytes(float(into.sum()))} from "
-        f"{_ranks(int((into > 0).sum()))}."
+        f"Rank {picked} ({name}) sends {format_bytes(float(out.sum()))} to {to} and receives "
+        f"{format_bytes(float(into.sum()))} from {of}."
     )
-
-
-def _ranks(count: int) -> str:
-    return f"{count:,} rank{'' if count == 1 else 's'}"
 
 
 def peer_rows(study: Talk, picked: int | None) -> tuple[tuple[str, ...], ...]:
