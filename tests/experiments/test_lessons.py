@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from pathlib import Path
 
 import pytest
 
@@ -18,9 +17,6 @@ from railweave.experiments._lessons_thresholds import thresholds
 from railweave.experiments.lessons import LESSONS
 from railweave.report.experiments import draw_chart, value_table
 
-ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "model" / "lessons.md"
-PICTURES = ROOT / "docs" / "img" / "lessons"
 LABS = ("architecture", "traffic", "fabric", "congestion", "collectives")
 
 
@@ -47,18 +43,6 @@ def test_it_can_be_drawn_and_tabled(lab):
         assert len(draw_chart(chart).data) == chart.frame["series"].n_unique()
     table = value_table(LESSONS[lab], outcome)
     assert table.rows
-
-
-@pytest.mark.parametrize("lab", LABS)
-def test_the_page_shows_it(lab):
-    item, outcome, page = LESSONS[lab], outcome_of(lab), PAGE.read_text(encoding="utf-8")
-    assert f"## {item.title}\n" in page
-    assert f"`{item.name}` — {item.claim} **Holds.**" in page
-    assert outcome.reading in page
-    for chart in outcome.charts:
-        picture = f"{item.name}-{chart.name}.png"
-        assert f"../img/lessons/{picture}" in page
-        assert (PICTURES / picture).is_file()
 
 
 def test_every_lab_has_one_and_names_are_its_own():
