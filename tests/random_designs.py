@@ -280,6 +280,14 @@ def designs(draw: st.DrawFn) -> dict[str, Any]:
         _mended(design)
     if any(job.get("tenant") for job in design["jobs"]):
         design["tenants"] = [{"name": "blue"}, {"name": "green"}]
+    if draw(st.integers(0, 2)) == 0:
+        access = ("jobs", "containers", "virtual-machines", "bare-metal")
+        control = ("none", "host-firewall", "switch-acl", "microsegmentation")
+        design["security"] = {
+            "host_access": draw(st.sampled_from(access)),
+            "access_control": draw(st.sampled_from(control)),
+            "management_access": "in-band",
+        }
     if "frontend" in design["planes"] and draw(st.booleans()):
         design["background"] = [
             {"name": "web", "load": draw(st.sampled_from((0.05, 0.9))), "duration": "50 us"}

@@ -6,11 +6,18 @@ from _effect import BASES, Effect, changed
 from _effects_cluster import CLUSTER_EFFECTS
 from _effects_congestion import CONGESTION_EFFECTS
 from _effects_network import NETWORK_EFFECTS
+from _effects_security import SECURITY_EFFECTS
 from _effects_work import WORK_EFFECTS
 
 __all__ = ["BASES", "EFFECTS", "Effect", "changed"]
 
 EFFECTS: dict[str, Effect] = {
     effect.key: effect
-    for effect in (*CLUSTER_EFFECTS, *NETWORK_EFFECTS, *CONGESTION_EFFECTS, *WORK_EFFECTS)
+    for effect in (
+        *CLUSTER_EFFECTS,
+        *NETWORK_EFFECTS,
+        *CONGESTION_EFFECTS,
+        *WORK_EFFECTS,
+        *SECURITY_EFFECTS,
+    )
 }

@@ -70,4 +70,9 @@ software: {nccl: 2.27.3, nos: SONiC}
 services:
   - {kind: scheduler}
   - {kind: monitoring, instances: 2}
+security:
+  host_access: containers
+  access_control: microsegmentation
+  rkey_scope: job
+  management_reachable_from: [frontend]
 """

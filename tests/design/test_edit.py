@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -196,6 +197,11 @@ _VALUES = st.one_of(
 )
 
 
+@pytest.mark.parametrize("value", ["0\x80", "a\x85b", "\u2028", "x\ufffe"])
+def test_characters_that_yaml_refuses_are_quoted(value: str) -> None:
+    assert parse_yaml(set_field(TEXT, ("railweave",), value), "x").data["railweave"] == value
+
+
 @settings(max_examples=40, deadline=None)
 @given(st.sampled_from([TEXT, *EXAMPLES]), st.data())
 def test_a_set_value_is_read_back_and_nothing_else_changes(text: str, data: st.DataObject) -> None:
@@ -213,7 +219,9 @@ def test_a_set_value_is_read_back_and_nothing_else_changes(text: str, data: st.D
     kept = [line for line in difflib.ndiff(text.splitlines(), after.splitlines()) if line[0] == " "]
     span = value_span(text, path)
     assert span is not None
-    touched = text[: span[1]].count("\n") - text[: span[0]].count("\n") + 2
+    above = text[: span[0]].rstrip().splitlines()  # comments between a key and its block go too
+    comments = list(takewhile(lambda line: line.lstrip().startswith("#"), reversed(above)))
+    touched = text[: span[1]].count("\n") - text[: span[0]].count("\n") + 2 + len(comments)
     assert len(kept) >= len(text.splitlines()) - touched
 
 

@@ -7,6 +7,7 @@ from _effects import BASES, EFFECTS, Effect
 from _effects_cluster import CLUSTER_EFFECTS
 from _effects_congestion import CONGESTION_EFFECTS
 from _effects_network import NETWORK_EFFECTS
+from _effects_security import SECURITY_EFFECTS
 from _effects_work import WORK_EFFECTS
 from _fields import field_keys
 from _observers import OBSERVERS, load
@@ -35,7 +36,13 @@ def test_field_is_registered(key: str) -> None:
 
 
 def test_no_field_has_two_entries() -> None:
-    groups = (CLUSTER_EFFECTS, NETWORK_EFFECTS, CONGESTION_EFFECTS, WORK_EFFECTS)
+    groups = (
+        CLUSTER_EFFECTS,
+        NETWORK_EFFECTS,
+        CONGESTION_EFFECTS,
+        WORK_EFFECTS,
+        SECURITY_EFFECTS,
+    )
     keys = [effect.key for group in groups for effect in group]
     assert len(keys) == len(set(keys))
 

@@ -1,4 +1,4 @@
-"""Checks of the planes: shape, lossless intent, path choice, sharing, tenants."""
+"""Checks of the planes: shape, lossless intent, path choice, sharing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from railweave.design.models import (
 from railweave.fabric import PlaneId
 from railweave.fabric.lossless import headroom_report
 from railweave.fabric.plan import Growth, PlanePlan
-from railweave.fabric.wire import encryption_bytes, encryption_on, framing
 from railweave.findings import Finding
 
 __all__ = ["NETWORK_CHECKS"]
@@ -216,7 +215,7 @@ def planes_are_apart(context: CheckContext) -> Iterator[Finding]:
         yield context.info(
             "no-storage-plane", "planes", "no storage plane: where datasets come from is not said"
         )
-    for name in (PlaneName.MANAGEMENT, PlaneName.STORAGE, PlaneName.FRONTEND):
+    for name in (PlaneName.STORAGE, PlaneName.FRONTEND):  # management: see _security.py
         if context.plane(name) is None or context.carrier(name) is name:
             continue
         carrier, path = context.carrier(name), f"planes.{name.value}.shares"
@@ -229,104 +228,9 @@ def planes_are_apart(context: CheckContext) -> Iterator[Finding]:
                 "a ring is as slow as its slowest link",
                 "a network of its own, or shares: frontend",
             )
-        elif name is PlaneName.MANAGEMENT:
-            yield context.warning(
-                "management-shared",
-                path,
-                f"management shares the {carrier.value} network and fails with it",
-                fix="a management network of its own",
-            )
         else:
             yield context.info(
                 "plane-shared", path, f"{name.value} traffic shares the {carrier.value} network"
-            )
-
-
-def _jobs_of(context: CheckContext, tenants: list[str]) -> str:
-    """Say which jobs each tenant has."""
-    said = []
-    for tenant in tenants:
-        jobs = [job.name for job in context.design.jobs if job.tenant == tenant]
-        said.append(f"{tenant} runs {', '.join(jobs) or 'no job of this design'}")
-    return ", ".join(said)
-
-
-def tenants_are_isolated(context: CheckContext) -> Iterator[Finding]:
-    """Two tenants on one network are kept apart by something."""
-    for name in PlaneName:
-        plane = context.plane(name)
-        users = [tenant.name for tenant in context.design.tenants if name in tenant.planes]
-        if plane is None or len(users) < 2:
-            continue
-        path, who = f"planes.{name.value}.isolation", ", ".join(users)
-        if plane.isolation == "none":
-            yield context.warning(
-                "tenants-not-isolated",
-                path,
-                f"{who} share the {name.value} plane, and nothing keeps them apart",
-                f"{_jobs_of(context, users)}; a dedicated network is not a trusted one, and RDMA"
-                " keys are sent in the clear",
-                "isolation: vrf or vxlan-evpn (pkey on InfiniBand)",
-            )
-        else:
-            yield context.info(
-                "tenants-isolated",
-                path,
-                f"{who} are kept apart by {plane.isolation} on {name.value}",
-            )
-    for number, job in enumerate(context.design.jobs):
-        tenant = next((t for t in context.design.tenants if t.name == job.tenant), None)
-        if tenant is not None and PlaneName.BACKEND not in tenant.planes:
-            yield context.warning(
-                "job-off-its-planes",
-                f"jobs[{number}].tenant",
-                f"{job.name} runs on the back-end, which is not among the planes of {tenant.name}",
-                fix=f"planes of {tenant.name}: backend as well",
-            )
-        elif context.design.tenants and job.tenant is None:
-            yield context.info(
-                "job-of-nobody",
-                f"jobs[{number}]",
-                f"{job.name} has no tenant, though the design has some: nothing says from whom it"
-                " is kept apart",
-                fix="tenant: whose job it is",
-            )
-
-
-#: what each kind of encryption covers
-ENCRYPTION: Final = {
-    "macsec": "link by link, and switches see clear text",
-    "ipsec": "host to host, ESP in transport mode, which hides ports from ECMP hashing",
-    "psp": "NIC to NIC in UDP, keys a connection",
-    "tls": "by the application, and switches and hosts' kernels see cipher text",
-}
-
-
-def encryption_provided(context: CheckContext) -> Iterator[Finding]:
-    """What must be encrypted is."""
-    for name in PlaneName:
-        plane = context.plane(name)
-        if plane is None:
-            continue
-        path = f"planes.{name.value}.encryption"
-        if plane.encryption_required and plane.encryption == "none":
-            yield context.error(
-                "encryption-missing",
-                path,
-                f"traffic on {name.value} must be encrypted, and nothing encrypts it",
-                "encryption_required: true, encryption: none",
-                "encryption: macsec, ipsec or psp; InfiniBand has none, encrypt in the application",
-            )
-        elif plane.encryption != "none":
-            needed = "" if plane.encryption_required else " (not required)"
-            carrier = context.plane(plane.shares or name) or plane
-            kinds = encryption_on(context.design.planes, context.built.network, PlaneId[name.name])
-            frame = framing(context.transport(carrier), carrier.mtu, kinds)
-            yield context.info(
-                "encryption-provided",
-                path,
-                f"{name.value} is encrypted by {plane.encryption}{needed}:"
-                f" {ENCRYPTION[plane.encryption]}; {encryption_bytes(frame)} are counted",
             )
 
 
@@ -364,7 +268,5 @@ NETWORK_CHECKS = (
     few_flows,
     oversubscribed_all_to_all,
     planes_are_apart,
-    tenants_are_isolated,
-    encryption_provided,
     growth_near,
 )

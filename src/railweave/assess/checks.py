@@ -12,6 +12,7 @@ from typing import Final, TypeAlias
 from railweave.assess._deadlock import DEADLOCK_CHECKS
 from railweave.assess._network import NETWORK_CHECKS
 from railweave.assess._operations import OPERATIONS_CHECKS
+from railweave.assess._security import SECURITY_CHECKS
 from railweave.assess._workload import WORKLOAD_CHECKS
 from railweave.assess.context import CheckContext
 from railweave.design import LoadedDesign
@@ -27,6 +28,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     *NETWORK_CHECKS,
     *DEADLOCK_CHECKS,
     *OPERATIONS_CHECKS,
+    *SECURITY_CHECKS,
     *WORKLOAD_CHECKS,
 )
 

@@ -301,7 +301,9 @@ class Plane(SpecModel):
     isolation: Literal["none", "vlan", "vrf", "vxlan-evpn", "pkey"] = Field(
         "none", description="What keeps tenants apart here."
     )
-    encryption_required: Truth = Field(False, description="Traffic here must be encrypted.")
+    encryption_required: Truth | None = Field(
+        None, description="Traffic here must be encrypted; left out: not stated."
+    )
     encryption: Literal["none", "macsec", "ipsec", "psp", "tls"] = Field(
         "none", description="What encrypts it."
     )

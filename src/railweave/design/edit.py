@@ -408,7 +408,7 @@ def _scalar(value: object) -> str:
         and value == value.strip()
         and not value.endswith(":")
         and ": " not in value
-        and not any(ord(char) < 32 or ord(char) == 127 for char in value)
+        and value.isprintable()
     )
     if plain and parse_yaml(f"k: {value}\n", "value").data == {"k": value}:
         return value

@@ -43,6 +43,7 @@ from railweave.design._network import (
     Topology,
     Transport,
 )
+from railweave.design._security import Security
 from railweave.design._values import (
     Few,
     Fraction,
@@ -98,6 +99,7 @@ __all__ = [
     "Recompute",
     "RoutingScheme",
     "RoutingSpec",
+    "Security",
     "ServerGroup",
     "Service",
     "ServiceKind",
@@ -196,3 +198,4 @@ class Design(SpecModel):
     objectives: Objectives = Field(Objectives(), description="What must hold under failures.")
     software: Software = Field(Software(), description="Versions as installed.")
     services: tuple[Service, ...] = Field((), description="Cluster services.")
+    security: Security = Field(Security(), description="Who may reach what.")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from railweave.design._context import Context
 from railweave.design._meaning_congestion import congestion_means_something
 from railweave.design._meaning_network import NETWORK_CHECKS
+from railweave.design._meaning_security import security_means_something
 from railweave.design._meaning_work import WORK_CHECKS
 from railweave.design.models import Design
 from railweave.errors import DesignError, Problem
@@ -243,4 +244,5 @@ CHECKS: tuple[Check, ...] = (
     *NETWORK_CHECKS,
     congestion_means_something,
     *WORK_CHECKS,
+    security_means_something,
 )

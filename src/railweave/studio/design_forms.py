@@ -103,7 +103,8 @@ SECTIONS: Final = (
     Section("jobs", "Jobs", (("jobs",),)),
     Section("traffic", "Other traffic", (("background",), ("storage_traffic",), ("stragglers",))),
     Section("facility", "Facility", (("facility",), ("software",))),
-    Section("objectives", "Objectives", (("objectives",), ("tenants",), ("services",))),
+    Section("objectives", "Objectives", (("objectives",), ("services",))),
+    Section("security", "Security", (("tenants",), ("security",))),
 )
 
 
