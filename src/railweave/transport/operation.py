@@ -1,0 +1,134 @@
+"""One RDMA operation between two hosts, from registration to completion, with a fault if wanted.
+
+:func:`run_operation` sets two hosts up (register, connect), posts the operation, lets the packets
+run over a wire, and gives back every step, every packet, the completions of both sides and the
+memory before and after. It is what the packet journey, the command line and lab 4 show.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from railweave.transport._operation_case import (
+    ATOMIC_BYTES,
+    MAX_INLINE_BYTES,
+    MAX_OPERATION_BYTES,
+    MAX_PACKETS,
+    Fault,
+    Operation,
+    OperationCase,
+    applicable_faults,
+    expected_packets,
+)
+from railweave.transport._operation_run import FaultyWire, Stage
+from railweave.transport._verbs_segments import RESPONSES
+from railweave.transport.packets import CNP_OPCODE
+from railweave.transport.verbs import (
+    Actor,
+    AdapterTiming,
+    Arrival,
+    DirectWire,
+    Part,
+    Phase,
+    SentPacket,
+    VerbsEvent,
+    WcStatus,
+    Wire,
+    WorkCompletion,
+)
+
+__all__ = [
+    "ATOMIC_BYTES",
+    "MAX_INLINE_BYTES",
+    "MAX_OPERATION_BYTES",
+    "MAX_PACKETS",
+    "Actor",
+    "Arrival",
+    "Fault",
+    "Operation",
+    "OperationCase",
+    "OperationRun",
+    "Part",
+    "Phase",
+    "SentPacket",
+    "VerbsEvent",
+    "Wire",
+    "WorkCompletion",
+    "applicable_faults",
+    "expected_packets",
+    "run_operation",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class OperationRun:
+    """What happened.
+
+    Attributes:
+        case: what was asked for.
+        events: every step, in the order of time.
+        completions: what both applications found in their completion queues.
+        sent: every packet that left a host, lost ones too.
+        before, after: the buffers of host 0 and host 1 (for UD the peer's begins with the 40 bytes
+            of the GRH).
+        intact: no byte of either host outside these buffers has changed.
+    """
+
+    case: OperationCase
+    events: tuple[VerbsEvent, ...]
+    completions: tuple[WorkCompletion, ...]
+    sent: tuple[SentPacket, ...]
+    before: tuple[bytes, bytes]
+    after: tuple[bytes, bytes]
+    intact: bool
+
+    def status(self, host: int) -> WcStatus | None:
+        """Give the status of a host's first completion, None where it had none."""
+        return next((each.status for each in self.completions if each.host == host), None)
+
+    @property
+    def retransmitted(self) -> int:
+        """Packets that were sent with a PSN sent before by the same host, answers left out."""
+        seen: set[tuple[int, int]] = set()
+        again = 0
+        for each in self.sent:
+            key = (each.source, each.packet.bth.psn)
+            if each.packet.operation in RESPONSES or each.packet.bth.opcode == CNP_OPCODE:
+                continue
+            again += key in seen
+            seen.add(key)
+        return again
+
+    @property
+    def end_s(self) -> float:
+        """Time of the last step, seconds."""
+        return self.events[-1].time_s
+
+
+def run_operation(
+    case: OperationCase, wire: Wire | None = None, *, timing: AdapterTiming | None = None
+) -> OperationRun:
+    """Run an operation from registration to completion.
+
+    Args:
+        case: what to run.
+        wire: what is between the hosts; a cable of 1 µs where none is given.
+        timing: speed of the adapters; 400 Gb/s where none is given.
+    """
+    timing = timing or AdapterTiming()
+    stage = Stage(case, FaultyWire(case, wire or DirectWire(timing=timing)), timing)
+    stage.register()
+    stage.connect()
+    before = stage.buffers()
+    untouched = stage.surroundings()
+    stage.post()
+    stage.network.run()
+    return OperationRun(
+        case=case,
+        events=tuple(stage.network.events),
+        completions=tuple(stage.completions),
+        sent=tuple(stage.network.sent),
+        before=before,
+        after=stage.buffers(),
+        intact=untouched == stage.surroundings(),
+    )
