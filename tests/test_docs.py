@@ -88,12 +88,20 @@ def test_there_are_commands_to_check() -> None:
     assert any(page == ROOT / "README.md" for page, _ in command_lines())
 
 
+def command_of(words: list[str]) -> tuple[Any, list[str]]:
+    """Return the command that a call begins with, through the groups, and the rest of the words."""
+    command, rest = COMMANDS[words[0]], words[1:]
+    while hasattr(command, "commands") and rest and rest[0] in command.commands:
+        command, rest = command.commands[rest[0]], rest[1:]
+    return command, rest
+
+
 def check_railweave(words: list[str], page: Path) -> None:
     """Hold one call against the command tree: name, options, choices, files."""
     if words[:1] in (["--help"], ["--version"]):
         return
-    command = COMMANDS[words[0]]
-    context = command.make_context(words[0], words[1:])  # raises on a wrong option or choice
+    command, rest = command_of(words)
+    context = command.make_context(words[0], rest)  # raises on a wrong option or choice
     for given in (context.params.get("design"), *(w for w in words if w.startswith("examples/"))):
         if given is not None:
             check_design_file(Path(given), page)
@@ -149,9 +157,8 @@ def test_commands_in_the_text_exist(page: Path) -> None:
             continue
         for word in words[0].split("|"):
             assert word in COMMANDS, f"{name(page)}: railweave {code}"
-            known = {
-                option for p in COMMANDS[word].params for option in (*p.opts, *p.secondary_opts)
-            }
+            command, _ = command_of([word, *words[1:]])
+            known = {option for p in command.params for option in (*p.opts, *p.secondary_opts)}
             used = {w.partition("=")[0] for w in words[1:] if w.startswith("--")}
             assert used <= {*known, "--help"}, f"{name(page)}: railweave {code}"
 

@@ -67,6 +67,32 @@ cluster:
 planes:
   backend: {transport: infiniband, topology: rail-optimized, switch: qm9700}
 """
+#: all four planes; storage and management on the front-end's network
+_STORE = (
+    _PAIRS.replace("name: pairs", "name: store")
+    .replace(
+        "speed: 100 Gb/s}}\nplanes", "speed: 100 Gb/s}}\n  storage_servers: {count: 2}\nplanes"
+    )
+    .replace("jobs:", "  storage: {shares: frontend}\n  management: {shares: frontend}\njobs:")
+    .replace("all-to-all", "all-reduce")
+    .replace("rocev2", "infiniband")
+)
+#: every plane, and two queue pairs a connection
+_JOURNEY = """\
+railweave: 1
+name: journey
+cluster:
+  servers: {count: 4, inline: {gpus: 2, nics: 2, nic_speed: 400 Gb/s, scale_up_bandwidth: 1 Tb/s}}
+planes:
+  backend:
+    transport: rocev2
+    topology: rail-optimized
+    switch: {radix: 8, speed: 400 Gb/s}
+    routing: {queue_pairs: 2}
+  frontend: {transport: tcp, topology: star, switch: sn4700}
+  storage: {shares: frontend}
+  management: {transport: ethernet, topology: star, switch: sn2201, speed: 1 Gb/s}
+"""
 #: of a command that serves until it is stopped: tests/studio/test_serve.py
 HELD_ELSEWHERE = frozenset(
     f"studio {option}"
@@ -106,6 +132,9 @@ FILES = {
     "two": _TWO,
     "log": _MEASURED,
     "slow": _SLOW,
+    "tcp": _PAIRS.replace("transport: rocev2", "transport: tcp"),
+    "store": _STORE,
+    "journey": _JOURNEY,
 }
 #: the forwarding table beside them: all that leaves a leaf does so by one port
 TABLE = Path(__file__).parents[1] / "design" / "files" / "table-other.csv"

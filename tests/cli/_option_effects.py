@@ -21,8 +21,12 @@ from _effects_base import (
     to_json,
 )
 from _effects_infer import infer_effects
+from _effects_packet_decode import packet_decode_effects
+from _effects_packet_journey import journey_effects
 from _effects_plan import plan_effects
+from _effects_planes import planes_effects
 from _effects_replay import replay_effects
+from _effects_transport_compare import transport_compare_effects
 
 
 def _simulation(command: str, more: str) -> dict[str, Effect]:
@@ -232,6 +236,10 @@ EFFECTS: dict[str, Effect] = {
     "congest --json": Effect("congest --duration 4ms", "congest --duration 4ms --json", to_json),
     **replay_effects(),
     **plan_effects(),
+    **planes_effects(),
+    **transport_compare_effects(),
+    **journey_effects(),
+    **packet_decode_effects(),
     **infer_effects(),
     "collective operation": Effect(
         _ALONE, _ALONE.replace("all-reduce", "all-gather"), shrinks("bytes_sent_per_rank")

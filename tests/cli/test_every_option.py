@@ -33,15 +33,22 @@ def _keys_of(prefix: str, function: object, opts: dict[str, str]) -> Iterator[st
 def option_keys() -> list[str]:
     """Return a key of every option, argument and choice of every command."""
     root = get_command(app)
-    assert not app.registered_groups, "command groups: enumerate them here as well"
     keys = list(
         _keys_of("", app.registered_callback.callback, {p.name: p.opts[0] for p in root.params})
     )
-    for info in app.registered_commands:
+    return [*keys, *_keys_below(app, root, "")]
+
+
+def _keys_below(typer_app, group, prefix: str) -> Iterator[str]:
+    """Yield the keys of the commands of a group, and of the groups in it."""
+    for info in typer_app.registered_commands:
         name = info.name or info.callback.__name__
-        opts = {p.name: p.opts[0] for p in root.commands[name].params}
-        keys.extend(_keys_of(name, info.callback, opts))
-    return keys
+        opts = {p.name: p.opts[0] for p in group.commands[name].params}
+        yield from _keys_of(f"{prefix}{name}", info.callback, opts)
+    for info in typer_app.registered_groups:
+        inner = info.typer_instance
+        name = info.name or inner.info.name
+        yield from _keys_below(inner, group.commands[name], f"{prefix}{name} ")
 
 
 KEYS = option_keys()

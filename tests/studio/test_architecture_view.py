@@ -11,22 +11,33 @@ from railweave.fabric import LinkLayer, PlaneId
 from railweave.fabric.domains import failure_domains
 from railweave.report.page_table import PageTable
 from railweave.report.style import ROLE_COLOURS
+from railweave.studio.content import learn
 from railweave.studio.designs import built_design, examples
 from railweave.studio.labs._architecture import (
     NOTHING,
     State,
     chosen_with,
     inspect,
+    look_along,
     look_deeper,
     part_in_fabric,
     picture,
     usable,
 )
-from railweave.studio.labs._architecture_journey import JOURNEYS, journey_of
+from railweave.studio.labs._architecture_journey import (
+    JOURNEYS,
+    ends_of,
+    journey_of,
+    motion,
+    study_of,
+    trace_rows,
+)
 from railweave.studio.labs._architecture_map import PLANES, map_of
 from railweave.studio.labs._architecture_parts import failure_of, part_view
 from railweave.studio.labs._architecture_planes import plane_view, summary_of
 from railweave.studio.labs._architecture_scene import map_scene
+from railweave.transport.plane_journeys import JourneyKind, plane_journey
+from railweave.transport.planes import plane_role
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 DESIGNS = {one.name: one.text for one in examples()}
@@ -122,8 +133,8 @@ def test_a_shared_plane_is_drawn_as_sharing() -> None:
     frame = next(group for group in scene.groups if group.id == "net-frontend")
     assert frame.label == "front-end + storage"
     words = plane_view(LLAMA, "storage").sentences
-    assert any("shares the front-end network" in one for one in words)
-    assert any("storage traffic runs on the same" in one
+    assert any("storage traffic is on the front-end network" in one for one in words)
+    assert any("The load of storage on the same links" in one
                for one in plane_view(LLAMA, "frontend").sentences)  # fmt: skip
 
 
@@ -144,9 +155,9 @@ def test_what_a_design_has_not_is_said_and_not_drawn() -> None:
     }
     for journey in JOURNEYS:
         way = journey_of(ALONE, journey)
-        assert bool(way.legs) == (journey == "gradient")
-        assert way.legs or "no" in way.sentence
-    seen = inspect(ALONE, "storage", "", NOTHING)
+        assert bool(way.hops) == (journey in ("gradient", "tensor", "expert"))
+        assert way.hops or "no" in way.sentence
+    seen = inspect(ALONE, State(plane="storage", journey=NOTHING))
     assert seen.numbers == ()
     assert "no storage plane" in seen.plane.sentences[-1]
 
@@ -264,35 +275,62 @@ def test_what_stops_is_what_the_failure_domains_say() -> None:
     assert "12.5%" in failure_of(POD, "storage-server").notes[0]
 
 
-def test_journeys_take_the_routings_way() -> None:
-    for text in (LLAMA, OWN):
-        routing, fabric = built_design(text).routing(), built_design(text).fabric
-        for key in JOURNEYS:
-            way = journey_of(text, key)
-            assert way.legs, (key, way.sentence)
-            for a, b in zip(way.legs, way.legs[1:], strict=False):
-                assert a.hop.target == b.hop.source
-                assert a.end_s == b.start_s
-            carried = PlaneId[way.network.upper()]
-            for leg in way.legs:
-                assert fabric.link_plane[leg.hop.link] in (carried, -1) or (
-                    fabric.link_layer[leg.hop.link] == LinkLayer.PCIE
-                )
-                assert leg.hop.capacity_bps == fabric.link_capacity_bps[leg.hop.link]
-                assert leg.end_s - leg.start_s > leg.hop.delay_s
-            assert carried in routing.planes
-    gradient = journey_of(LLAMA, "gradient")
-    assert gradient.stations == ("gpu", "backend-nic", "backend-leaf", "backend-nic", "gpu")
-    write, read = (journey_of(LLAMA, key) for key in ("checkpoint", "dataset"))
-    assert write.plane == read.plane == "storage"
-    assert write.network == "frontend"
-    assert (write.legs[0].hop.source, write.legs[-1].hop.target) == (
-        read.legs[-1].hop.target,
-        read.legs[0].hop.source,
-    )
+def test_journeys_are_those_of_the_transport_room() -> None:
+    built = built_design(LLAMA)
+    for key in JOURNEYS:
+        way = journey_of(LLAMA, key)
+        own = plane_journey(built, JourneyKind(key))
+        assert way.to_json() == own.to_json()
+        flights, steps, end_s = motion(way)
+        assert end_s == way.time_s
+        assert [flight.source for flight in flights] == list(way.stations[:-1])
+        assert len(steps) == len(way.hops) + 1
+        assert [row.time_s for row in trace_rows(way)] == [time_s for time_s, _ in steps]
     request = journey_of(LLAMA, "request")
     assert request.stations[0] == "frontend-spine"  # the way up is left out, and that is said
     assert "the design names no gateway" in request.sentence
+
+
+def test_the_ends_of_a_journey_are_chosen_and_kept_in_the_address() -> None:
+    across = "node001/gpu0>node031/gpu7"
+    choices = ends_of(LLAMA, "gradient", "")
+    assert across in choices
+    assert choices[""].startswith("as the design suggests: node")
+    way = journey_of(LLAMA, "gradient", across)
+    assert "backend-spine" in way.stations  # across rails, over a spine
+    view = picture(LLAMA, State(ends=across), False)
+    assert view.journey is way
+    assert not view.unknown
+    how = inspect(LLAMA, State(ends=across)).reproduce
+    assert "--from node001/gpu0 --to node031/gpu7" in how.command
+    odd = picture(LLAMA, State(ends="node001>storage001"), False)
+    assert any("ends: from node001" in said for said in odd.unknown)
+    assert odd.journey is journey_of(LLAMA, "gradient")
+    assert "--from" not in inspect(LLAMA, State(ends="node001>storage001")).reproduce.command
+
+
+def test_what_breaks_is_what_the_transport_room_measures() -> None:
+    study = study_of(LLAMA, "request")
+    times, neighbours = look_along(LLAMA, "request", "")
+    assert [row[-2:] for row in times.rows] == [
+        (f"{one.half:.3g}×", f"{one.lost:.3g}×") for one in study.hops
+    ]
+    assert len(neighbours.rows) == len(study.measured) > 2
+    assert look_along(LLAMA, NOTHING, "") == ()
+    assert look_along(ALONE, "request", "") == ()
+
+
+def test_on_a_large_design_what_breaks_waits_to_be_asked_for() -> None:
+    assert picture(ALONE, State(), False).long  # 15,360 GPUs
+    assert not picture(ALONE, State(), False).big
+    assert not picture(LLAMA, State(), False).long
+
+
+def test_the_learn_panel_says_of_planes_what_the_transport_room_says() -> None:
+    table = next(one for one in learn("architecture").tables if one.header[0] == "plane")
+    for plane, name in PLANES.items():
+        row = next(row for row in table.rows if row[0] == name)
+        assert row[1:] == (plane_role(plane).carries, plane_role(plane).late)
 
 
 def test_a_journey_is_seen_on_the_map_and_on_the_fabric() -> None:
@@ -356,7 +394,7 @@ def test_odd_addresses_get_the_default_and_a_sentence() -> None:
     state, said = usable(State(plane="sideways", journey="nowhere", picture="film", part="x"))
     assert state == State(part="x")
     assert len(said) == 3
-    assert "no component 'x'" in inspect(LLAMA, "backend", "x", NOTHING).part.sentences[0]
+    assert "no component 'x'" in inspect(LLAMA, State(part="x", journey=NOTHING)).part.sentences[0]
     asked = State(part="storage-serve", picture="fabric", open=("pod-77",))
     part, groups = picture(LLAMA, asked, tall=False).unknown
     assert "'storage-serve' is no component here" in part
@@ -381,10 +419,12 @@ def test_services_and_hosts_of_one_name_are_kept_apart_by_network() -> None:
 def test_python_and_command_name_the_loaded_design(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    how = inspect(LLAMA, "backend", "", "request", "my llama.yaml").reproduce
+    how = inspect(LLAMA, State(journey="request"), "my llama.yaml").reproduce
     assert how.command.splitlines() == [
         "railweave build 'my llama.yaml' --json",
         "railweave check 'my llama.yaml'",
+        "railweave transport planes 'my llama.yaml'",
+        "railweave transport journey request --design 'my llama.yaml'",
     ]
     (tmp_path / "my llama.yaml").write_text(LLAMA, encoding="utf-8")
     monkeypatch.chdir(tmp_path)

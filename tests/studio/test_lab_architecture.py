@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from lab_pages import open_lab
+from lab_pages import open_lab, select
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
@@ -132,7 +132,8 @@ def test_planes_and_components_by_mouse(studio: str, page: Page, built: dict[str
     # the button of a plane that has no switches of its own
     page.get_by_role("button", name="storage", exact=True).click()
     expect(heading(page, "Plane inspector"), "Storage plane")
-    assert page.get_by_text("it shares the front-end network").is_visible()
+    assert page.get_by_text("storage traffic is on the front-end network").is_visible()
+    assert page.get_by_text("First in its design: Throughput of long reads").is_visible()
     findings = page.locator('[data-table="findings"]')
     findings.get_by_text("plane-shared").wait_for()
 
@@ -156,58 +157,121 @@ def test_components_by_keyboard(studio: str, page: Page, built: dict[str, Any]) 
     page.wait_for_function(f"{STAGE}.model.nodes.id.includes('users')")
 
 
-def test_a_journey_is_listed_animated_and_reproduced_by_its_address(
-    studio: str, page: Page
+def journey_json(*options: str) -> dict[str, Any]:
+    """Return what ``railweave transport journey --json`` prints."""
+    from typer.testing import CliRunner
+
+    from railweave.cli._app import app
+
+    line = ["transport", "journey", *options, "--design", str(DESIGN), "--json"]
+    done = CliRunner().invoke(app, line)
+    assert done.exit_code == 0, done.output
+    document: dict[str, Any] = json.loads(done.stdout)
+    return document
+
+
+def equal_journey(page: Page, found: dict[str, Any]) -> None:
+    """Hold the journey's tables, the tile and the trace against the command line's JSON."""
+    from railweave.units import format_bits_rate, format_seconds
+
+    def time(value_s: float) -> str:
+        return format_seconds(value_s) if value_s else "–"
+
+    def times(value: float | None) -> str:
+        return "cut off" if value is None else f"{value:.3g}×"
+
+    expect(tile(page, "journey_time"), format_seconds(found["time_s"]))
+    way = cells(page.locator('[data-table="way"] tbody tr'))
+    shown = cells(page.locator('[data-table="times"] tbody tr'))
+    effects = found["breaks"]["hops"]
+    assert len(way) == len(shown) == len(found["hops"]) == len(effects)
+    for hop, effect, row, parts in zip(found["hops"], effects, way, shown, strict=True):
+        assert row[1] == (hop["port"] or hop["source"])
+        assert row[2] == (hop["port_in"] or hop["target"])
+        assert row[3:5] == [hop["place"], format_bits_rate(hop["capacity_bps"])]
+        names = ("serialisation", "propagation", "switching", "nic")
+        assert parts[2:6] == [time(hop[f"{name}_s"]) for name in names]
+        assert parts[6:] == [
+            format_seconds(hop["end_s"]),
+            times(effect["half_slowdown"]),
+            times(effect["lost_slowdown"]),
+        ]
+    spoken = cells(page.locator('[data-table="protocols"] tbody tr'))
+    assert [row[1] for row in spoken] == list(dict.fromkeys(h["protocol"] for h in found["hops"]))
+    breaks = cells(page.locator('[data-table="breaks"] tbody tr'))
+    assert [tuple(row) for row in breaks] == [
+        (one["cause"], one["where"], one["effect"]) for one in found["breaks"]["stated"]
+    ]
+    beside = cells(page.locator('[data-table="neighbours"] tbody tr'))
+    assert [row[3:] for row in beside] == [
+        [format_seconds(one["alone_s"]), format_seconds(one["together_s"]), times(one["slowdown"])]
+        if not one["problem"]
+        else ["–", "–", "not measured"]
+        for one in found["breaks"]["measured"]
+    ]
+    assert page.locator(".rw-trace tbody tr").count() == len(found["hops"]) + 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "title"),
+    [
+        ("checkpoint", "A checkpoint, server to storage"),
+        ("request", "A user's request, to a server"),
+        ("tensor", "Activations, among the GPUs of a tensor group"),
+    ],
+)
+def test_a_journeys_numbers_are_the_command_lines(
+    studio: str, page: Page, kind: str, title: str
 ) -> None:
     opened(page, studio, "?plane=storage")
-    page.get_by_label("What travels").click()
-    page.get_by_role("option", name="A checkpoint, server to storage").click()
-    hops = page.locator('[data-table="journey"] tbody tr')
-    hops.nth(4).wait_for()
-    rows = cells(hops)
-    assert rows[0][1] == "node001"
-    assert rows[-1][2] == "storage008"
-    assert [row[3] for row in rows] == [
-        "PCIe",
-        "host-leaf",
-        "leaf-spine",
-        "leaf-spine",
-        "host-leaf",
-    ]
-    assert [row[4] for row in rows][1:4] == ["200 Gb/s", "400 Gb/s", "400 Gb/s"]
+    select(page, "What travels", title)
     page.wait_for_function(f"{STAGE}.clock.time > 0")  # it plays
-    assert page.locator(".rw-trace tbody tr").count() == 6
+    assert f"journey={kind}" in page.url
+    equal_journey(page, journey_json(kind))
+
+
+def test_a_journey_between_other_ends_is_reproduced_by_its_address(studio: str, page: Page) -> None:
+    opened(page, studio)
+    expect(page.locator('[data-table="way"] tbody tr').last.locator("td").nth(2), "node002/gpu0")
+    select(page, "Between", "first and last server, another rail: node001/gpu0 to node031/gpu7")
+    found = journey_json("gradient", "--from", "node001/gpu0", "--to", "node031/gpu7")
+    equal_journey(page, found)
+    assert any(hop["target"].startswith("spine-") for hop in found["hops"])
     url = page.url
-    assert "journey=checkpoint" in url
+    assert "ends=node001" in url
 
     # zoomed in, the same way is marked on the real switches
     page.get_by_role("button", name="Show this plane's fabric").click()
     page.wait_for_function(f"{STAGE}.model.links.state.filter((s) => s === 'marked').length === 4")
-    page.mouse.click(*on_canvas(page, "frontend-spine-1"))
-    expect(heading(page, "Component inspector"), "Front-end spine")
+    page.mouse.click(*on_canvas(page, found["hops"][2]["target"]))
+    expect(heading(page, "Component inspector"), "Back-end spines")
 
     opened(page, studio, url.partition("/lab/architecture")[2])
-    hops.nth(4).wait_for()
-    assert cells(hops) == rows
+    equal_journey(page, found)
+    page.get_by_text("Copy as command or Python").click()
+    wanted = "railweave transport journey gradient --design superpod-h100-1su.yaml "
+    page.get_by_text(f"{wanted}--from node001/gpu0 --to node031/gpu7").first.wait_for()
 
 
 def test_on_a_phone_the_map_runs_downwards(studio: str, page: Page) -> None:
     page.set_viewport_size({"width": 390, "height": 800})
-    opened(page, studio, "?plane=all&view=x&journey=login")
+    opened(page, studio, "?plane=all&view=x&journey=management")
     page.wait_for_function(f"{STAGE}.model.nodes.id.includes('users')")
     users, fabric = on_canvas(page, "users"), on_canvas(page, "backend-leaf")
     assert fabric[1] - users[1] > 200
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    page.locator('[data-table="journey"] tbody tr').first.wait_for()
+    page.locator('[data-table="times"] tbody tr').first.wait_for()
+    page.locator('[data-table="neighbours"] tbody tr').first.wait_for()
     page.mouse.click(*on_canvas(page, "storage-server"))
     expect(heading(page, "Component inspector"), "Storage servers")
 
 
 def test_a_bad_address_is_answered_in_a_sentence(studio: str, page: Page) -> None:
-    opened(page, studio, "?plane=sideways&part=warp-drive")
+    opened(page, studio, "?plane=sideways&part=warp-drive&ends=node001%3Enode002")
     banner = page.locator(".rw-banner:not(.hidden)")
     banner.wait_for()
     assert "plane=sideways" in banner.inner_text()
     assert "'warp-drive' is no component here" in banner.inner_text()
+    assert "ends: from node001: a journey of kind gradient needs a GPU" in banner.inner_text()
     page.get_by_text("There is no component 'warp-drive' in this design.").wait_for()
     expect(heading(page, "Plane inspector"), "Back-end plane")

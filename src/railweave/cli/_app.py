@@ -15,6 +15,7 @@ from railweave.cli import (
     export,
     headroom,
     infer,
+    packet,
     pattern,
     plan,
     replay,
@@ -22,6 +23,7 @@ from railweave.cli import (
     schema,
     simulate,
     studio,
+    transport,
 )
 
 __all__ = ["Silenced", "app"]
@@ -67,6 +69,8 @@ for module in (
     replay,
     headroom,
     congest,
+    transport,
+    packet,
     export,
     studio,
     schema,

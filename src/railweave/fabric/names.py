@@ -31,6 +31,7 @@ __all__ = [
     "find_port",
     "node_name",
     "port_name",
+    "respelt",
 ]
 
 _TIERS = {name: tier for tier, name in TIER_NAMES.items()}
@@ -226,7 +227,8 @@ def _find_switch(fabric: Fabric, name: str) -> int | None:
 
 
 def _unknown(fabric: Fabric, name: str) -> UnknownNameError:
-    server, slash, _ = name.partition("/")
+    spelt = respelt(fabric, name) or name
+    server, slash, _ = spelt.partition("/")
     known: list[str]
     match = _SWITCH.fullmatch(name)
     if match is not None and match["tier"] != "switch":
@@ -236,25 +238,21 @@ def _unknown(fabric: Fabric, name: str) -> UnknownNameError:
     if slash and server in fabric.naming.server_of:
         inside = np.flatnonzero(fabric.node_server == fabric.naming.server_of[server])
         known = [node_name(fabric, int(node)) for node in inside]
+    elif spelt != name:
+        known = [spelt]
     else:
         switches = np.flatnonzero(fabric.node_kind == NodeKind.SWITCH)
         known = [node_name(fabric, int(node)) for node in switches[:_MOST_COMPARED]]
         known += [*fabric.naming.given, *fabric.server_names[:_MOST_COMPARED]]
-    near = _nearest(fabric, name, known)
+    near = _nearest(spelt, known)
     hint = f"; did you mean {near!r}?" if near else ""
     return UnknownNameError(
         f"there is no {name!r} in this fabric{hint} (such as {', '.join(_examples(fabric))})"
     )
 
 
-def _nearest(fabric: Fabric, name: str, known: list[str]) -> str:
-    """Return the likest name; ``node1`` is ``node001`` written short."""
-    numbered = re.fullmatch(r"(.*?)0*(\d+)", name)
-    if numbered is not None:
-        for width in range(1, 8):
-            padded = f"{numbered[1]}{int(numbered[2]):0{width}d}"
-            if padded in fabric.naming.server_of or padded in fabric.naming.given:
-                return padded
+def _nearest(name: str, known: list[str]) -> str:
+    """Return the likest name."""
     likeness = difflib.SequenceMatcher(b=name)
     best, score = "", -1.0
     for candidate in known:
@@ -262,6 +260,23 @@ def _nearest(fabric: Fabric, name: str, known: list[str]) -> str:
         if likeness.real_quick_ratio() > score and likeness.ratio() > score:
             best, score = candidate, likeness.ratio()
     return best
+
+
+def respelt(fabric: Fabric, name: str) -> str:
+    """Return a name with its server's number in the width that this fabric writes, or "".
+
+    ``node1/gpu0`` is ``node001/gpu0`` written short.
+    """
+    server, slash, part = name.partition("/")
+    numbered = re.fullmatch(r"(.*?)0*(\d+)", server)
+    if numbered is None or server in fabric.naming.server_of:
+        return ""
+    for width in range(1, 9):
+        padded = f"{numbered[1]}{int(numbered[2]):0{width}d}"
+        known = padded in fabric.naming.server_of or padded in fabric.naming.given
+        if padded != server and known:
+            return f"{padded}{slash}{part}"
+    return ""
 
 
 def _last_alike(fabric: Fabric, name: str, number: int) -> str | None:

@@ -118,7 +118,8 @@ def trace_path(
             links, weights = _in_order(routing.fabric, source, links, weights)
         hops = _hops(routing, links, weights)
         hashed = None
-        if hops and paths.plane[number] >= 0 and routing.scheme in _HASHING:
+        outside = any(routing.fabric.link_layer[link] >= LinkLayer.HOST_LEAF for link in links)
+        if outside and paths.plane[number] >= 0 and routing.scheme in _HASHING:
             hashed = _hash_input(routing, flows, number, links)
         found.append(
             TracedFlow(

@@ -15,7 +15,16 @@ from railweave.report.page_table import DASH, PageTable
 from railweave.studio.designs import built_design
 from railweave.studio.fabric_scene import fabric_scene, unknown_groups
 from railweave.studio.lab import Number, Reproduce
-from railweave.studio.labs._architecture_journey import JOURNEYS, Journey, journey_of
+from railweave.studio.labs._architecture_journey import (
+    BETWEEN,
+    JOURNEYS,
+    PlaneJourney,
+    ends_of,
+    ends_problem,
+    journey_of,
+    measured_tables,
+    quick_tables,
+)
 from railweave.studio.labs._architecture_map import PLANES, SystemMap, map_of
 from railweave.studio.labs._architecture_parts import PartView, failure_of, part_view
 from railweave.studio.labs._architecture_planes import (
@@ -26,6 +35,7 @@ from railweave.studio.labs._architecture_planes import (
 )
 from railweave.studio.labs._architecture_scene import ALL, map_scene
 from railweave.studio.scene import Scene
+from railweave.units import format_seconds
 
 __all__ = [
     "BIG_GPUS",
@@ -39,6 +49,7 @@ __all__ = [
     "State",
     "chosen_with",
     "inspect",
+    "look_along",
     "look_deeper",
     "part_in_fabric",
     "picture",
@@ -57,15 +68,22 @@ PICTURES: Final[Mapping[str, str]] = {"map": "The map", "fabric": "This plane's 
 NOTHING: Final = "none"
 #: GPUs from which findings and failure domains take so long that they wait to be asked for
 BIG_GPUS: Final = 40_000
+#: GPUs from which what breaks along a journey takes so long that it waits to be asked for
+LONG_GPUS: Final = 10_000
 
 
 @dataclass(frozen=True)
 class State:
-    """The lab's inputs. ``part`` is the id of a station or bundle; "" is the first server."""
+    """The lab's inputs.
+
+    ``part`` is the id of a station or bundle; "" is the first server. ``ends`` are the names of a
+    journey's source and target, as ``node001/gpu0>node002/gpu0``; "" leaves them to the design.
+    """
 
     plane: str = "backend"
     part: str = ""
     journey: str = "gradient"
+    ends: str = ""
     picture: str = "map"
     open: tuple[str, ...] = ()
 
@@ -84,14 +102,18 @@ class Row:
 class Picture:
     """What the canvas shows, the components, and the journey.
 
+    ``tables`` are the journey's without what is measured, ``ends`` what can be chosen for its ends.
     ``unknown`` are sentences on names of the address that this design does not have.
     """
 
     scene: Scene
     rows: tuple[Row, ...]
-    journey: Journey | None
+    journey: PlaneJourney | None
+    tables: tuple[PageTable, ...]
+    ends: Mapping[str, str]
     part: str
     big: bool
+    long: bool
     sentences: tuple[str, ...]
     unknown: tuple[str, ...]
 
@@ -126,7 +148,7 @@ def usable(state: State) -> tuple[State, tuple[str, ...]]:
             said.append(f"{name}={value[:40]}: allowed: {', '.join(allowed)}; the default is used")
             value = getattr(default, name)
         chosen[name] = value
-    return State(part=state.part, open=state.open, **chosen), tuple(said)
+    return State(part=state.part, open=state.open, ends=state.ends, **chosen), tuple(said)
 
 
 def shown_part(system: SystemMap, part: str) -> str:
@@ -168,9 +190,14 @@ def picture(text: str, state: State, tall: bool) -> Picture:
         tall: whether there is more room downwards than across.
     """
     system, built = map_of(text), built_design(text)
-    journey = journey_of(text, state.journey) if state.journey != NOTHING else None
+    going, ends = state.journey != NOTHING, {"": "as the design suggests"}
+    journey = journey_of(text, state.journey, state.ends) if going else None
     carrier = system.carrier.get(state.plane)
     unknown = _unknown_part(text, state.part)
+    if going:
+        said = ends_problem(text, state.journey, state.ends)
+        unknown += [said] if said else []
+        ends = ends_of(text, state.journey, "" if said else state.ends)
     if state.picture == "fabric" and carrier is not None:
         said = unknown_groups(state.open, built.fabric, PlaneId[carrier.upper()])
         unknown += [said] if said else []
@@ -183,16 +210,22 @@ def picture(text: str, state: State, tall: bool) -> Picture:
             title=f"{PLANES[carrier]} network of {built.design.name}",
         )
     else:
-        going = journey if journey is not None and journey.legs else None
         scene = map_scene(
-            system, f"Map of {built.design.name}", plane=state.plane, tall=tall, journey=going
+            system,
+            f"Map of {built.design.name}",
+            plane=state.plane,
+            tall=tall,
+            journey=journey if journey is not None and journey.hops else None,
         )
     return Picture(
         scene,
         tuple(_rows(system)),
         journey,
+        quick_tables(text, journey) if journey is not None else (),
+        ends,
         shown_part(system, state.part),
         len(built.fabric.gpus) > BIG_GPUS,
+        len(built.fabric.gpus) > LONG_GPUS,
         _sentences(system),
         tuple(unknown),
     )
@@ -237,20 +270,32 @@ def _sentences(system: SystemMap) -> tuple[str, ...]:
     return (*said, *system.absent)
 
 
-def inspect(
-    text: str, plane: str, part: str, journey: str, design_name: str = "design.yaml"
-) -> Inspection:
-    """Describe a plane and a component of a design, whose file has this name."""
-    how = _reproduce(text, plane, journey, design_name)
-    view = plane_view(text, plane)
-    shown = shown_part(map_of(text), part)
-    return Inspection(view, part_view(text, shown), view.numbers, how)
+def inspect(text: str, state: State, design_name: str = "design.yaml") -> Inspection:
+    """Describe a plane, a component and a journey of a design, whose file has this name."""
+    ends = state.ends
+    way = journey_of(text, state.journey, ends) if state.journey != NOTHING else None
+    view = plane_view(text, state.plane)
+    numbers = view.numbers
+    if way is not None and way.hops:
+        numbers = (
+            *numbers,
+            Number("journey_time", "Journey of a packet", format_seconds(way.time_s), way.time_s),
+        )
+    given = ends if way is not None and tuple(ends.split(BETWEEN)) == way.ends else ""
+    how = _reproduce(text, state.plane, way, given, design_name)
+    shown = shown_part(map_of(text), state.part)
+    return Inspection(view, part_view(text, shown), numbers, how)
 
 
 def look_deeper(text: str, plane: str, part: str) -> Deep:
     """Work out traffic, findings and what the loss of a component costs."""
     shown = shown_part(map_of(text), part)
     return Deep(traffic_table(text, plane), plane_findings(text, plane), failure_of(text, shown))
+
+
+def look_along(text: str, journey: str, ends: str) -> tuple[PageTable, ...]:
+    """Measure what breaks along a journey: its hops anew, and its neighbours."""
+    return measured_tables(text, journey, ends) if journey != NOTHING else ()
 
 
 def part_in_fabric(text: str, name: str) -> str:
@@ -277,12 +322,18 @@ def part_in_fabric(text: str, name: str) -> str:
     return next((one.id for one in system.bundles if {one.lower, one.upper} == set(ends)), "")
 
 
-def _reproduce(text: str, plane: str, journey: str, design_name: str) -> Reproduce:
+def _reproduce(
+    text: str, plane: str, way: PlaneJourney | None, ends: str, design_name: str
+) -> Reproduce:
     """Return the command and the Python that give the same numbers."""
     system = map_of(text)
     carrier = system.carrier.get(plane)
     file = shlex.quote(design_name)
-    command = [f"railweave build {file} --json", f"railweave check {file}"]
+    command = [
+        f"railweave build {file} --json",
+        f"railweave check {file}",
+        f"railweave transport planes {file}",
+    ]
     code = [
         "import railweave",
         "from railweave.workload import bytes_by_plane",
@@ -298,16 +349,18 @@ def _reproduce(text: str, plane: str, journey: str, design_name: str) -> Reprodu
             "print(plane.to_json())",
         ]
     code += ["print(*bytes_by_plane(built.workload().traffic), sep='\\n')"]
-    going = journey_of(text, journey) if journey != NOTHING else None
-    if going is not None and going.legs:
+    if way is not None and way.hops:
+        source, _, target = ends.partition(BETWEEN)
+        given = f" --from {source} --to {target}" if ends else ""
+        command.append(f"railweave transport journey {way.kind.value} --design {file}{given}")
+        named = f", source={source!r}, target={target!r}" if ends else ""
         code += [
             "",
-            "from railweave.fabric import PlaneId, find_node",
-            "from railweave.fabric.trace import trace_path",
+            "from railweave.transport.plane_effects import study_journey",
+            "from railweave.transport.plane_journeys import JourneyKind, plane_journey",
             "",
-            f"routing = built.routing().planes[PlaneId.{going.network.upper()}]",
-            f"ends = [find_node(built.fabric, name) for name in {going.ends!r}]",
-            "for flow in trace_path(routing, *ends):",
-            "    print(*flow.hops, sep='\\n')",
+            f"way = plane_journey(built, JourneyKind({way.kind.value!r}){named})",
+            "print(way.to_json())",
+            "print(study_journey(built, way).to_json()['breaks'])",
         ]
     return Reproduce("\n".join(command), "\n".join(code))

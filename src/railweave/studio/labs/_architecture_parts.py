@@ -24,6 +24,7 @@ from railweave.studio.labs._architecture_map import (
     map_of,
 )
 from railweave.studio.labs._architecture_planes import summary_of
+from railweave.transport.planes import role_of
 from railweave.units import format_bits_rate, format_bytes, format_seconds, format_si
 
 if TYPE_CHECKING:
@@ -32,22 +33,6 @@ if TYPE_CHECKING:
 
 __all__ = ["PartView", "failure_of", "part_view"]
 
-_WHAT: Final = {
-    "users": "Whoever submits jobs and asks models, from outside.",
-    "server": "A server with its GPUs, adapters and host processors.",
-    "gpu": "An accelerator: the end of all traffic of the back-end.",
-    "scale-up": "The links that join the GPUs of a server or rack, faster than any network port.",
-    "nic": "A network adapter: it cuts messages into packets and paces them.",
-    "storage": "A server that holds datasets and checkpoints.",
-    "service": "A service of the cluster.",
-    "other": "Another host with ports of its own on this network.",
-}
-_SWITCH: Final = {
-    "leaf": "The switch that hosts attach to.",
-    "spine": "The switch that joins the leaves.",
-    "core": "The switch that joins the spines of different pods.",
-    "switch": "A switch of a graph: hosts and other switches attach to it.",
-}
 #: field practice: what is lost with a part, and what keeps the loss small
 _CONTROL: Final = {
     "nic": "A server's path is gone or slow. Spare adapters help where their use has been tested.",
@@ -107,8 +92,7 @@ def part_view(text: str, name: str) -> PartView:
 
 def _station(text: str, system: SystemMap, one: Station) -> PartView:
     built = built_design(text)
-    what = _SWITCH[one.tier] if one.what == "switch" else _WHAT[one.what]
-    words = [what]
+    words = [role_of(one)]
     if one.count:
         first = node_name(built.fabric, one.nodes[0])
         last = node_name(built.fabric, one.nodes[-1])

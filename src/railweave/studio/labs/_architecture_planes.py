@@ -8,18 +8,18 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from railweave.design.models import CongestionSpec, Plane, Transport
+from railweave.design.models import Plane, Transport
 from railweave.fabric import PlaneId
 from railweave.fabric.availability import Availability, server_availability
 from railweave.fabric.summary import BuildSummary, PlaneSummary, build_summary
 from railweave.fabric.wire import encryption_on
-from railweave.qos import ROCE_DSCP, classes_of, scheme_of
+from railweave.qos import scheme_of
 from railweave.report.page_table import DASH, PageTable, ratio
-from railweave.studio.content import learn
 from railweave.studio.designs import built_design, open_design
 from railweave.studio.lab import Number
 from railweave.studio.labs._architecture_map import PLANES, map_of
 from railweave.studio.labs._architecture_scene import ALL
+from railweave.transport.planes import PlaneSheet, describe_planes
 from railweave.units import format_bits_rate, format_bytes, format_si
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ __all__ = [
     "findings_of",
     "plane_findings",
     "plane_view",
+    "sheets_of",
     "summary_of",
     "traffic_table",
 ]
@@ -87,15 +88,15 @@ def plane_view(text: str, plane: str) -> PlaneView:
         return _whole(text, summary)
     system = map_of(text)
     carrier = system.carrier.get(plane)
-    title = f"{PLANES[plane].capitalize()} plane"
+    title, sheet = f"{PLANES[plane].capitalize()} plane", sheets_of(text)[plane]
     if carrier is None:
         why = next((s for s in system.absent if PLANES[plane] in s), "")
-        return PlaneView(plane, title, (*_role(plane), why), (), ())
+        return PlaneView(plane, title, (*_role(sheet), why), (), ())
     facts = next(one for one in summary.planes if one.plane == carrier)
     return PlaneView(
         plane,
         title,
-        (*_role(plane), *_sharing(text, plane)),
+        (*_role(sheet), *sheet.here),
         (PageTable("plane", "As built", ("", title), tuple(_rows(text, plane, facts))),
          _tier_table(facts)),
         tuple(_numbers(facts)),
@@ -105,38 +106,20 @@ def plane_view(text: str, plane: str) -> PlaneView:
 # ---------------------------------------------------------------- words
 
 
-def _role(plane: str) -> tuple[str, ...]:
-    """Say what a plane carries and whom lateness hurts, in the words of the Learn panel."""
-    roles = next(t for t in learn("architecture").tables if t.header[0] == "plane")
-    row = next((row for row in roles.rows if row[0] == PLANES[plane]), None)
-    if row is None:
-        return ()
-    return (f"Carries {row[1]}.", f"When it is late, it hurts {row[2]}.")
+@lru_cache(maxsize=8)
+def sheets_of(text: str) -> dict[str, PlaneSheet]:
+    """Return what ``railweave transport planes`` has of each plane, without the traffic."""
+    sheets = describe_planes(built_design(text), system=map_of(text), traffic=False)
+    return {sheet.plane: sheet for sheet in sheets}
 
 
-def _sharing(text: str, plane: str) -> tuple[str, ...]:
-    system = map_of(text)
-    carrier = system.carrier[plane]
-    if carrier != plane:
-        return (f"It has no switches of its own: it shares the {PLANES[carrier]} network, whose "
-                "numbers stand here. The load of one is a matter for the other.",)  # fmt: skip
-    others = [PLANES[one] for one in system.sharing(plane)]
-    if others:
-        return (f"Shared: {' and '.join(others)} traffic runs on the same switches and cables. "
-                "The load of one is a matter for the other.",)  # fmt: skip
-    return ("No other plane uses its switches.",)
-
-
-def _priority(spec: Plane, transport: Transport) -> str:
-    """Say which class the plane's data is in, and what becomes of it in congestion."""
-    if transport is Transport.INFINIBAND:
-        return "one class, lossless by link-level credits"
-    congestion = spec.congestion or CongestionSpec()
-    classes = classes_of(congestion, transport)
-    dscp = ROCE_DSCP if transport is Transport.ROCEV2 else 0
-    priority = classes.priority(dscp)
-    guarded = "lossless under PFC" if classes.is_lossless(dscp) else "switches may drop"
-    return f"priority {priority} (DSCP {dscp}), {guarded}"
+def _role(sheet: PlaneSheet) -> tuple[str, ...]:
+    """Say what a plane carries, whom lateness hurts, and what its design looks at first."""
+    return (
+        f"Carries {sheet.role.carries}.",
+        f"When it is late, it hurts {sheet.role.late}.",
+        f"First in its design: {sheet.role.priority}",
+    )
 
 
 # ---------------------------------------------------------------- tables
@@ -151,7 +134,8 @@ def _rows(text: str, plane: str, facts: PlaneSummary) -> Iterator[tuple[str, str
     yield "network", PLANES[carrier] if carrier != plane else "its own"
     yield "transport", facts.transport
     yield "topology", facts.topology
-    yield "priority", _priority(net, transport)
+    kind = sheets_of(text)[plane].traffic_class
+    yield "priority", kind.describe() if kind else DASH
     yield "congestion control", scheme_of(net.congestion, transport).value
     for tier, count in facts.counts.switches:
         yield _TIERS[tier], f"{count:,}"

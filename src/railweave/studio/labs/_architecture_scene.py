@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
+from railweave.studio.labs._architecture_journey import motion
 from railweave.studio.labs._architecture_map import OUTSIDE, PLANES, Bundle, Station, SystemMap
 from railweave.studio.scene import Scene, SceneGroup, SceneLink, SceneNode
 from railweave.units import format_bits_rate
 
 if TYPE_CHECKING:
-    from railweave.studio.labs._architecture_journey import Journey
+    from railweave.transport.plane_journeys import PlaneJourney
 
 __all__ = ["ALL", "map_scene", "shared_link"]
 
@@ -61,7 +62,7 @@ def map_scene(
     *,
     plane: str = ALL,
     tall: bool = False,
-    journey: Journey | None = None,
+    journey: PlaneJourney | None = None,
 ) -> Scene:
     """Draw a map.
 
@@ -74,7 +75,7 @@ def map_scene(
     """
     places = dict(_places(system))
     shown = None if plane == ALL else plane
-    flights, steps, end_s = journey.motion() if journey else ((), (), 0.0)
+    flights, steps, end_s = motion(journey) if journey else ((), (), 0.0)
     return Scene(
         nodes=tuple(_node(system, one, places[one.id], shown, tall) for one in _drawn(system)),
         links=tuple(_links(system, shown)),

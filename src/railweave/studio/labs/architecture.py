@@ -24,12 +24,13 @@ from railweave.studio.labs._architecture import (
     State,
     chosen_with,
     inspect,
+    look_along,
     look_deeper,
     part_in_fabric,
     picture,
     usable,
 )
-from railweave.studio.labs._architecture_journey import JOURNEYS, Journey
+from railweave.studio.labs._architecture_journey import JOURNEYS, trace_rows
 from railweave.studio.labs._architecture_scene import ALL
 from railweave.studio.parts import page_table
 from railweave.studio.scene import Scene
@@ -55,9 +56,12 @@ class _MapPage:
         self.first_problems = said
         self.tall: bool | None = None
         self.view: Picture | None = None
-        self.asked_deep = False
+        self.asked_deep = self.asked_along = False
         self.play_next = False
         self.choices = 0
+        self.hop_place: ui.element | None = None
+        self.neighbour_place: ui.element | None = None
+        self.measured: tuple[PageTable, ...] = ()
         self._build_inputs()
         with page.main:
             self._build_drawing()
@@ -65,13 +69,13 @@ class _MapPage:
                 self.list_card = _card("Components")
                 with _card("Component inspector"):
                     self.part_place, self.failure_place = _places(2)
+            self.journey_card = _card("Journey")
             with _card("Plane inspector"):
                 with ui.element("div").classes("rw-two"):
                     self.plane_place = ui.element("div")
                     with ui.element("div"):
                         self.more_place, self.traffic_place = _places(2)
                 self.findings_place = ui.element("div")
-            self.journey_card = _card("Journey")
         page.not_modelled(_limits(page.lab.key))
         page.soon(self.refresh)
 
@@ -88,6 +92,9 @@ class _MapPage:
                 "What travels", state.journey, {NOTHING: "nothing", **JOURNEYS},
                 self.choose_journey,
             )  # fmt: skip
+            self.ends_select = choice(
+                "Between", "", {"": "as the design suggests"}, self.choose_ends
+            )
             self.picture_select = choice("Drawing", state.picture, PICTURES, self.choose_picture)
 
     def _build_drawing(self) -> None:
@@ -159,8 +166,17 @@ class _MapPage:
 
     def choose_journey(self, journey: str) -> None:
         """Let something else travel."""
-        self.play_next = journey not in (NOTHING, self.state.journey)
-        self.change(journey=journey)
+        if journey == self.state.journey:
+            return
+        self.play_next = journey != NOTHING
+        self.change(journey=journey, ends="")
+
+    def choose_ends(self, ends: str) -> None:
+        """Let it travel between others."""
+        shown = self._ends_shown(self.view) if self.view else self.state.ends
+        if ends != shown:
+            self.play_next = True
+            self.change(ends=ends)
 
     def choose_picture(self, what: str) -> None:
         """Show the map, or the plane's fabric."""
@@ -199,6 +215,11 @@ class _MapPage:
         self.asked_deep = True
         self.page.soon(self.refresh)
 
+    def ask_along(self) -> None:
+        """Measure what breaks along journeys on a large design."""
+        self.asked_along = True
+        self.page.soon(self.refresh)
+
     # ---------------------------------------------------------- showing
 
     async def refresh(self) -> None:
@@ -223,16 +244,24 @@ class _MapPage:
         compute = self.page.studio.compute
         with self.page.busy("Working out the numbers …"):
             name = self.page.session.design_name or "design.yaml"
-            shown = await compute(inspect, self.text, state.plane, state.part, state.journey, name)
+            shown = await compute(inspect, self.text, state, name)
         if self.state is not state or self.view is None:
             return
         self._show_inspection(shown)
+        long = self.view.long
         if self.view.big and not self.asked_deep:
             self._offer_deep()
-            return
-        deep = await compute.later(look_deeper, self.text, state.plane, state.part)
-        if self.state is state:
+        else:
+            deep = await compute.later(look_deeper, self.text, state.plane, state.part)
+            if self.state is not state:
+                return
             self._show_deep(deep)
+        if long and not self.asked_along:
+            self._offer_along()
+            return
+        along = await compute.later(look_along, self.text, state.journey, state.ends)
+        if self.state is state:
+            self._show_measured(along)
 
     def _show_picture(self, view: Picture) -> None:
         before, self.view = self.view, view
@@ -248,8 +277,9 @@ class _MapPage:
         part = view.part if view.part in options else None
         self.part_select.set_options(options, value=part)
         self._show_list(view)
-        if before is None or before.journey != view.journey:
-            self._show_journey(view.journey)
+        if before is None or before.journey is not view.journey:
+            self._show_journey(view)
+        self.ends_select.set_options(dict(view.ends), value=self._ends_shown(view))
         if self.play_next:
             self.play_next = False
             self.canvas.play()
@@ -285,20 +315,45 @@ class _MapPage:
                 with ui.element("td"):
                     ui.label(cell)
 
-    def _show_journey(self, journey: Journey | None) -> None:
+    def _ends_shown(self, view: Picture) -> str:
+        return self.state.ends if self.state.ends in view.ends else ""
+
+    def _show_journey(self, view: Picture) -> None:
+        journey = view.journey
         self.journey_card.clear()
+        self.hop_place = self.neighbour_place = None
+        self.measured = ()
         with self.journey_card:
             _title("Journey")
             if journey is None:
                 ui.label("Nothing travels. Choose what does beside the drawing.")
                 self.page.trace(())
                 return
-            ui.label(JOURNEYS[journey.key]).classes("rw-h3")
+            ui.label(JOURNEYS[journey.kind.value]).classes("rw-h3")
             ui.label(journey.sentence)
-            table = journey.table()
-            if table is not None:
-                page_table(table)
-        self.page.trace(journey.trace())
+            for note in ((f"Ends: {journey.why}.",) if journey.why else ()) + journey.notes:
+                ui.label(note)
+            if view.tables:
+                way, spoken, times, stated, basis = view.tables
+                places = _places(6)
+                self.hop_place, self.neighbour_place = places[2], places[4]
+                for place, table in zip(
+                    (*places[:4], places[5]), (way, spoken, times, stated, basis), strict=True
+                ):
+                    _fill(place, "", (), (table,))
+                with self.neighbour_place:
+                    ui.label("Measuring what neighbours and single hops cost …")
+                self.neighbour_place.classes("rw-stale")
+        self.page.trace(trace_rows(journey))
+
+    def _show_measured(self, tables: tuple[PageTable, ...]) -> None:
+        """Put what was measured in its places."""
+        if tables == self.measured or self.hop_place is None or self.neighbour_place is None:
+            return
+        self.measured = tables
+        _fill(self.hop_place, "", (), tables[:1])
+        self.neighbour_place.classes(remove="rw-stale")
+        _fill(self.neighbour_place, "", (), tables[1:])
 
     def _show_inspection(self, shown: Inspection) -> None:
         self.page.numbers(shown.numbers)
@@ -340,14 +395,26 @@ class _MapPage:
                      "design of this size.")  # fmt: skip
             _button("Work them out", self.ask_deep)
 
+    def _offer_along(self) -> None:
+        if self.neighbour_place is None or self.measured:
+            return
+        self.neighbour_place.classes(remove="rw-stale")
+        self.neighbour_place.clear()
+        with self.neighbour_place:
+            ui.label("What neighbours and single hops cost takes half a minute or more on a "
+                     "design of this size.")  # fmt: skip
+            _button("Measure it", self.ask_along)
+
 
 def _limits(key: str) -> tuple[str, ...]:
     return (
         *content.learn(key).limits,
-        "A journey is timed as one full packet that every device takes in whole before it sends "
-        "it on; switches that cut through are faster by a packet's time at each hop.",
+        "A journey is one full packet on an idle fabric, by the packet engine's rules: no queue, "
+        "no acknowledgement, no software at its ends.",
         "A journey between server and storage begins and ends in the host's memory; what GPUs "
         "copy inside the server is not part of it.",
+        "What breaks is measured with the flow engine: shares of links, without pauses, drops and "
+        "the queues in between.",
     )
 
 
