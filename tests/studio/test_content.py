@@ -16,11 +16,27 @@ from railweave.report.lessons import all_lessons
 from railweave.studio.content import lab, labs, learn, quantities, quantity
 from railweave.studio.content._load import read_glossary, read_panel
 
-BUILT = ("architecture", "traffic", "fabric", "congestion", "collectives", "training")
-ABSENT = ("transport", "rdma", "incident", "design")
+BUILT = (
+    "architecture",
+    "traffic",
+    "fabric",
+    "congestion",
+    "collectives",
+    "training",
+    "transport",
+    "rdma",
+)
+ABSENT = ("incident", "design")
 
 #: what the labs and the home page show, by lab
 NEEDED = {
+    "transport": "technology_score technology_margin criterion_weight workload_kind "
+    "quick_measurement large_collective small_collective message_time permutation_ratio "
+    "incast_ratio loss_left failed_left cores_needed network_power",
+    "rdma": "rdma_operation message_size path_mtu transport_service rdma_fault lost_packet "
+    "retry_count ack_timeout rnr_retries rnr_timer rdma_network rdma_where journey_end "
+    "capture_point completion_time rdma_packets rdma_wire_bytes rdma_repeated requester_status "
+    "responder_status",
     "home": "gpus servers racks switches cables power oversubscription bisection availability",
     "architecture": "planes link_speed link_load host_bandwidth blast_radius latency",
     "traffic": "payload volume_per_gpu total_volume exchanges_per_step transfer_time latency "
@@ -46,6 +62,8 @@ NEEDED = {
     "sequence_parallel scaling_mode scaling_counts",
 }
 CHECKLISTS = {
+    "rdma": "device resources ip-path congestion-setup loss-signs benchmark",
+    "transport": "workload compatibility rdma-cc capacity operations benchmark",
     "architecture": "workloads planes targets exchange bottlenecks growth-visibility",
     "traffic": "strategies map-groups-to-ports dominant-collective needs locality delay-to-idle",
     "fabric": "attachment leaf-capacity ecmp oversubscription rails-domains recovery",
@@ -54,6 +72,8 @@ CHECKLISTS = {
     "training": "fits valid exposed scaling price",
 }
 PREFIX = {
+    "rdma": "rdma",
+    "transport": "transport",
     "architecture": "fabric",
     "traffic": "workload",
     "fabric": "topology",
@@ -161,7 +181,7 @@ def test_no_field_is_empty_and_no_entry_is_there_twice():
 def test_units_tell_bits_from_bytes():
     units = {item.unit for item in quantities()}
     amounts = {"B", "B/s", "b/s", "s", "m", "W", "count", "ratio", "share, 0 to 100 %"}
-    assert units == amounts | {"tokens/s", "money", "a choice"}
+    assert units == amounts | {"tokens/s", "money", "a choice", "a status"}
 
 
 def test_sources_name_what_exists():

@@ -48,3 +48,15 @@ def test_a_run_gives_its_numbers_by_key() -> None:
     run = Session().keep("fabric", "x", "/", TIME)
     assert run.value("time") == TIME[0]
     assert run.value("other") is None
+
+
+def test_beside_a_baseline_names_are_compared_and_sizes_measured() -> None:
+    nan = float("nan")
+    kept = Session().keep("rdma", "", "", (*TIME, Number("status", "Status", "SUCCESS", nan)))
+    longer = Number("time", "Time", "2 ms", 2e-3)
+    flushed = Number("status", "Status", "WR_FLUSH_ERR", nan)
+    assert kept.beside((longer, flushed)) == {
+        "time": "baseline 1 ms (+100.0%)",
+        "status": "baseline SUCCESS",
+    }
+    assert set(kept.beside(kept.numbers).values()) == {"as in the baseline"}

@@ -16,5 +16,6 @@ def all_lessons() -> Mapping[str, Experiment]:
     """Return the experiment that each lab's Learn panel runs, by the lab's key."""
     from railweave.experiments.lessons import LESSONS
     from railweave.predict.lessons import TRAINING_LESSONS
+    from railweave.transport.lessons import TRANSPORT_LESSONS
 
-    return MappingProxyType({**LESSONS, **TRAINING_LESSONS})
+    return MappingProxyType({**LESSONS, **TRAINING_LESSONS, **TRANSPORT_LESSONS})

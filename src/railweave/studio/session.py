@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import OrderedDict
@@ -42,9 +43,10 @@ class KeptRun:
             before = self.value(number.key)
             if before is None:
                 continue
-            if number.value == before.value:
+            told = math.isfinite(number.value) and math.isfinite(before.value)
+            if number.value == before.value or (not told and number.text == before.text):
                 said[number.key] = "as in the baseline"
-            elif before.value:
+            elif before.value and told:
                 change = number.value / before.value - 1
                 said[number.key] = f"baseline {before.text} ({change:+.1%})"
             else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from railweave.studio.content import lab
 from railweave.studio.lab import Lab
 
-__all__ = ["DESIGN", "INCIDENT", "RDMA", "TRANSPORT"]
+__all__ = ["DESIGN", "INCIDENT", "TRANSPORT"]
 
 
 def _absent(number: int, key: str, hue: int) -> Lab:
@@ -14,6 +14,5 @@ def _absent(number: int, key: str, hue: int) -> Lab:
 
 
 TRANSPORT = _absent(3, "transport", 185)
-RDMA = _absent(4, "rdma", 290)
 INCIDENT = _absent(8, "incident", 5)
 DESIGN = _absent(9, "design", 230)
