@@ -41,6 +41,7 @@ from python_option_views import (
     thrice,
     timed,
     times,
+    travelled,
     tree,
     values,
     volume,
@@ -63,6 +64,7 @@ from railweave.fabric import PlaneId
 from railweave.fabric.forwarding import export_table
 from railweave.fabric.routing import compile_routing
 from railweave.runs import Cancelled, InProcessExecutor, ProcessPool
+from railweave.transport.operation import Operation
 from railweave.workload import CollectiveOptions, Communicator, collective_traffic
 
 
@@ -274,6 +276,10 @@ def _simulation_effects() -> dict[str, Effect]:
         "BuiltDesign.plan.batch": changes(planned, batch=16),
         "BuiltDesign.plan.fixed": changes(planned, fixed={"tensor": 1, "context": 1}),
         "BuiltDesign.plan.placement": changes(planned, placement=PlacementName.SPREAD),
+        "BuiltDesign.packet_journey.source": changes(travelled, source="node002/gpu1"),
+        "BuiltDesign.packet_journey.target": changes(travelled, target="node002/gpu1"),
+        "BuiltDesign.packet_journey.operation": changes(travelled, operation=Operation.READ),
+        "BuiltDesign.packet_journey.size_bytes": changes(travelled, size_bytes=1),
         "BuiltDesign.collective.operation": changes(busbw, operation=Collective.BROADCAST),
         "BuiltDesign.collective.size_bytes": changes(busbw, operator.lt, size_bytes=1 << 22),
         "BuiltDesign.collective.ranks": changes(busbw, operator.lt, ranks=8),

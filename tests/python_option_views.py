@@ -146,6 +146,14 @@ def planned(**changes: Any) -> tuple[str, int, int, float]:
     return best.plan.shape.name, best.plan.ranks, best.plan.degrees.tensor, best.step_s
 
 
+def travelled(**changes: Any) -> tuple[tuple[str, ...], int, float]:
+    """Return (devices on the way, packets, time of completion) of an operation."""
+    given: dict[str, Any] = {"source": "node001/gpu0", "target": "node003/gpu0"}
+    journey = built().packet_journey(**{**given, **changes})
+    way = journey.ways[0]
+    return tuple(hop.target for hop in way.hops), len(journey.packets), journey.completed_s or 0.0
+
+
 def busbw(**changes: Any) -> tuple[float, float]:
     given: dict[str, Any] = {"operation": Collective.ALL_REDUCE, "size_bytes": 1 << 20, "ranks": 4}
     found = built().collective(**{**given, **changes})

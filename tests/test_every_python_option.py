@@ -38,6 +38,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "BuiltDesign.collective": BuiltDesign.collective,
     "BuiltDesign.library_choice": BuiltDesign.library_choice,
     "BuiltDesign.plan": BuiltDesign.plan,
+    "BuiltDesign.packet_journey": BuiltDesign.packet_journey,
     "BuiltDesign.run": BuiltDesign.run,
     "build_summary": build_summary,
     "compile_routing": compile_routing,

@@ -165,6 +165,7 @@ def max_min_rates(
     cap_Bps: NDArray[np.float64] | None = None,
 ) -> NDArray[np.float64]:
     """Weighted max-min fair rates: one row of links (and weights) a variable, optional caps."""
+
 def busiest_link_s(
     capacity_Bps: NDArray[np.float64],
     row_ptr: NDArray[np.int64],

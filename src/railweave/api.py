@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from railweave.predict.collective import CollectiveChoice
     from railweave.predict.plan_study import PlanStudy
     from railweave.report.record import JobOutcome, RunRecord
+    from railweave.transport.journey import PacketJourney
+    from railweave.transport.operation import Operation
     from railweave.workload.jobs import StepClock, Workload
 
 __all__ = ["BuiltDesign", "LoadedDesign", "load", "parse"]
@@ -408,6 +410,29 @@ class BuiltDesign:
         cluster = cluster_of_design(self, gpus, placement=placement or PlacementName.PACKED)
         shape = self.document.catalog.model(model)
         return study_plan(PlanQuestion(shape, batch=batch, fixed=fixed or {}), cluster)
+
+    def packet_journey(
+        self, source: str, target: str, operation: Operation | None = None, size_bytes: int = 65536
+    ) -> PacketJourney:
+        """Follow one RDMA operation packet by packet over the back-end, hop by hop.
+
+        For faults, other planes, congestion on the way and the like call
+        :func:`railweave.transport.journey.packet_journey` itself.
+
+        Args:
+            source: who posts it, such as ``node001/gpu0``.
+            target: the other end.
+            operation: an RDMA WRITE where left out.
+            size_bytes: of the message; 8 for atomics.
+
+        Raises:
+            InputError: names that mean nothing, or a size that cannot be.
+        """
+        from railweave.transport.journey import JourneyCase, packet_journey
+        from railweave.transport.operation import Operation, OperationCase
+
+        what = OperationCase(operation or Operation.WRITE, size_bytes)
+        return packet_journey(JourneyCase(what, source, target), self)
 
     def run(
         self,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from railweave.assess import CheckContext
 from railweave.assess._security import SECURITY_CHECKS
-from railweave.design import parse_design
+from railweave.design import load_design, parse_design
 from railweave.design.models import Security
 from railweave.fabric.build import build_fabric
 from railweave.findings import Finding, Severity
@@ -338,6 +338,75 @@ def test_tenants_on_two_planes_of_one_network_meet_there() -> None:
     assert "tenants-not-isolated" not in _ids(
         _design(tenants, storage="{shares: frontend, isolation: vrf}")
     )
+
+
+ACROSS = "tenants: [{name: blue, planes: [backend]}, {name: green, planes: [storage]}]"
+PKEYS = "{shares: backend, isolation: pkey}"
+
+
+@pytest.mark.parametrize(
+    ("id", "security"),
+    [
+        ("default-partition-full", {**PROVEN, "default_partition": "full"}),
+        ("partitions-kept-by-adapters", {**PROVEN, "partition_enforcement": "adapters"}),
+        ("subnet-keys-unset", {**PROVEN, "subnet_keys": "unset"}),
+        ("partitions-unproven", {}),
+    ],
+)
+def test_partitions_between_tenants_on_two_planes_of_one_network(
+    id: str, security: dict[str, str]
+) -> None:
+    found = _one(_design(ACROSS, backend=PKEY, storage=PKEYS, **security), id)
+    assert found.severity is WARNING
+    assert "blue" in found.message
+    assert "green" in found.message
+    assert id not in _ids(_design(ACROSS, backend=PKEY, storage=PKEYS, **PROVEN))
+
+
+def test_keys_of_a_network_that_two_planes_use_are_missed_once() -> None:
+    both = "tenants: [{name: blue, planes: [backend, storage]}, {name: red, planes: [storage]}]"
+    for tenants in (both, both.replace("[storage]", "[backend, storage]")):
+        found = _one(
+            _design(tenants, backend=PKEY, storage=PKEYS, subnet_keys="unset"), "subnet-keys-unset"
+        )
+        assert "one host of backend can configure the network of blue, red" in found.message
+
+
+def test_storage_in_the_clear_on_an_encrypted_back_end() -> None:
+    backend = "transport: rocev2, encryption: psp"
+    found = _one(_design(backend=backend, storage="{shares: backend}"), "rdma-in-the-clear")
+    assert found.message.startswith("sum send storage traffic over 3 switches of backend without")
+    for storage in ("{shares: backend, encryption: psp}", "{shares: frontend}"):
+        assert "rdma-in-the-clear" not in _ids(_design(backend=backend, storage=storage))
+
+
+def test_way_into_management_from_a_network_that_carries_a_tenants_plane() -> None:
+    tenants = "tenants: [{name: blue, planes: [backend, storage]}]"
+    shared = _design(tenants, storage="{shares: frontend}", management_reachable_from=["frontend"])
+    assert _one(shared, "management-reachable").severity is WARNING
+    apart = _design(tenants, storage=FRONTEND, management_reachable_from=["frontend"])
+    assert _one(apart, "management-reachable").severity is INFO
+
+
+@pytest.mark.parametrize("circle", [True, False])
+def test_vlans_end_at_the_switches_of_a_graph_with_a_circle(tmp_path: Path, circle: bool) -> None:
+    switches = ["one", "two", "three"]
+    pairs = list(zip(switches, switches[1:] + switches[:1] * circle, strict=False))
+    links = [f"  - {{a: node00{k}, b: {switches[k % 3]}, count: 2}}" for k in range(1, 9)]
+    links += [f"  - {{a: {a}, b: {b}, speed: 400 Gb/s, count: 2}}" for a, b in pairs]
+    shapes = [f"  - {{name: {one}, model: sn5600, tier: 1}}" for one in switches]
+    graph = ["switches:", *shapes, "links:", *links]
+    (tmp_path / "wires.yaml").write_text("\n".join(graph), "utf-8")
+    backend = "transport: rocev2, isolation: vlan, graph: wires.yaml"
+    text = _design(TWO, backend=backend, topology="graph").replace(f", {SWITCH}", "", 1)
+    (tmp_path / "d.yaml").write_text(text, "utf-8")
+    loaded = load_design(tmp_path / "d.yaml")
+    context = CheckContext(loaded, build_fabric(loaded.design, loaded.catalog, tmp_path))
+    found = {one.id: one for check in SECURITY_CHECKS for one in check(context)}
+    assert ("vlan-on-routed-fabric" in found) is circle
+    assert ("tenants-isolated" in found) is not circle
+    if circle:
+        assert "the 3 switches of backend" in found["vlan-on-routed-fabric"].message
 
 
 def test_macsec_is_said_to_keep_no_tenant_from_another() -> None:

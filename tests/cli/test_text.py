@@ -49,6 +49,7 @@ KEPT = {
         "--pfc",
         "20%,80%",
     ),
+    "transport-compare": (*("transport", "compare", "--design", DESIGN), "--quick"),
     "transport-planes": ("transport", "planes", DESIGN),
     "transport-journey": ("transport", "journey", "gradient", "--design", DESIGN),
     "pattern": ("pattern", "data", "--trace"),

@@ -163,7 +163,7 @@ def test_who_is_ahead_is_drawn_where_the_flips_are():
     for flip in found.flips:
         if flip.within:
             title = technology_facts().criteria[flip.criterion].title
-            low, high = spans[(flip.to.title, title)]
+            low, high = spans[(flip.to.label, title)]
             assert min(abs(low - flip.at), abs(high - flip.at)) < 1e-9
 
 

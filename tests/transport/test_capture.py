@@ -102,6 +102,14 @@ def test_response_without_request_stands_alone(explain):
     assert (message.operation, message.complete) == ("read-response", True)
 
 
+def test_response_from_before_its_request_is_of_another_one(explain):
+    study = explain(Talk().response(7, 1).request(O.READ_REQUEST, 7, length=256))
+    assert pair(study).reverse is not None
+    assert [(m.operation, m.complete) for m in study.messages] == [
+        ("read-response", True), ("read", False),
+    ]  # fmt: skip
+
+
 def test_requests_after_a_read_are_no_gap(explain):
     # The MTU is known from the write before it: 1,000 bytes are four PSNs.
     talk = Talk().write(1, 2).request(O.READ_REQUEST, 3, length=1000).write(7, 2)
@@ -302,6 +310,20 @@ def test_lost_packets_are_counted_whatever_the_chunks(tmp_path_factory, sizes, p
     assert study == explain_capture(path)  # chunks change nothing
 
 
+@pytest.mark.parametrize("piece", [400, 900, 1700])
+def test_messages_go_on_from_chunk_to_chunk(explain, monkeypatch, piece):
+    first, second = Talk(), Talk(qps=(0x33, 0x44))
+    for talk, psn in ((first, 0), (second, 70_000)):
+        for i in range(20):
+            talk.write(psn + 5 * i, 5)
+    both = zip(first.packets, second.packets, strict=True)
+    first.packets = [packet for pair in both for packet in pair]
+    monkeypatch.setattr("railweave.formats._pcap_classic._PIECE", piece)
+    study = explain(first)
+    assert len(study.messages) == 40
+    assert {(m.packets, m.bytes, m.complete) for m in study.messages} == {(5, 1280, True)}
+
+
 # ---------------------------------------------------------------- refusals, congestion, ICRC
 
 
@@ -483,6 +505,23 @@ def test_directions_at_different_interfaces_belong_together(tmp_path):
     assert study.queue_pairs[1].named.endswith("qp 0x22 at leaf")
 
 
+def test_loss_between_two_places(tmp_path):
+    talk = Talk()
+    for psn, opcode in ((1, O.WRITE_FIRST), (2, O.WRITE_MIDDLE), (3, O.WRITE_LAST)):
+        talk.request(opcode, psn, 256, length=768, interface=0)
+        talk.request(opcode, psn, 256, length=768, interface=1, lost=psn == 2)
+    talk.ack(2, NAK_SEQUENCE, interface=2)
+    for psn, opcode in ((2, O.WRITE_MIDDLE), (3, O.WRITE_LAST)):
+        for interface in (0, 1):
+            talk.request(opcode, psn, 256, interface=interface)
+    path = tmp_path / "hops.pcapng"
+    write_pcapng(path, [Interface("host"), Interface("leaf"), Interface("back")], talk.packets)
+    study = explain_capture(path)
+    said = ids(study)["packet-loss-seen"].message
+    assert said.endswith("1 PSN lost between host and leaf")
+    assert [m.complete for m in study.messages] == [True, True]
+
+
 def test_unknown_opcode_and_lying_lengths_are_said(tmp_path):
     packet = encode(IbPacket(Bth(O.ACKNOWLEDGE, 5, 6), aeth=Aeth(0, 0)), Talk().there)
     odd, lying = bytearray(packet), bytearray(packet)
@@ -557,7 +596,7 @@ def test_list_and_single_packets(tmp_path):
     lines = list(list_packets(path))
     study = explain_capture(path)
     assert [line.number for line in lines] == list(range(1, study.packets + 1))
-    assert lines[0].info == "RC write first, qp 0x22, PSN 100, 256 B"
+    assert lines[0].info == "RC WRITE_FIRST, qp 0x22, PSN 100, 256 B"
     assert any(line.info.endswith("wrong ICRC") for line in lines)
     assert any("NAK: PSN sequence error" in line.info for line in lines)
     (tcp,) = [line for line in lines if line.kind == "TCP"]

@@ -206,6 +206,19 @@ def test_inline_ignores_the_lkey() -> None:
     assert (run.status(0), _moved(run)) == (WcStatus.SUCCESS, True)
 
 
+def test_a_read_that_asks_again_for_the_rest_counts_as_sent_again() -> None:
+    case = OperationCase(Operation.READ, 10_000, 1024, fault=Fault.LOST_PACKET, lost_packet=5)
+    run = run_operation(case)
+    asked = [at for at, one in enumerate(run.sent) if one.packet.reth]
+    assert len(asked) == 2
+    assert (run.retransmitted, [at for at, again in enumerate(run.repeated) if again]) == (
+        1,
+        asked[1:],
+    )
+    none = run_operation(replace(case, fault=Fault.NONE, lost_packet=0))
+    assert none.retransmitted == 0
+
+
 def test_rnr_and_retry_counts_are_used() -> None:
     case = OperationCase(Operation.SEND, 100, fault=Fault.NO_RECEIVE, rnr_retry=3, min_rnr_timer=5)
     run = run_operation(case)

@@ -178,6 +178,9 @@ def test_stated_causes_follow_from_the_design() -> None:
     assert "2:1 at the leaf" in front["oversubscription"]
     assert "hash picks one of 10 equal links" in front["routing: ecmp"]
     assert "TCP sends again" in front["a full queue"]
+    assert "all hosts below send upwards" in front["oversubscription"]
+    down = causes(example("llama3-70b-training"), JourneyKind.REQUEST)["oversubscription"]
+    assert "all hosts below are sent to from above at once" in down
     infiniband = causes(example("superpod-h100-4su"), JourneyKind.GRADIENT)
     assert "Credits run out" in infiniband["a full queue"]
     assert "32 equal links by destination" in infiniband["routing: destination"]
@@ -261,6 +264,18 @@ def test_the_guides_table_is_what_comes_out() -> None:
     assert f"would take {request.slowdown:.2f} times as long" in " ".join(guide.split())
 
 
+def test_a_queue_is_a_fabric_switchs_and_no_scale_up_switchs() -> None:
+    text = (
+        "{railweave: 1, name: rails, cluster: {servers: {model: dgx-h100, count: 4}}, planes:"
+        " {backend: {transport: rocev2, topology: rail-only, switch: sn5600}}}"
+    )
+    here = railweave.parse(text, files=False).build()
+    way = plane_journey(here, JourneyKind.EXPERT, source="node001/gpu0", target="node004/gpu7")
+    assert way.hops[0].target == "node001/scale-up"
+    found = {one.cause: one.where for one in stated_effects(here, way)}
+    assert found["a full queue"] == "leaf-8"
+
+
 def test_tcp_on_a_network_of_rdma_is_said_to_be_so() -> None:
     text = _TEXT.format(storage=BACKEND, management=BACKEND, nics=2)
     here = railweave.parse(text, files=False).build()
@@ -273,4 +288,10 @@ def test_tcp_on_a_network_of_rdma_is_said_to_be_so() -> None:
     found = causes(here, JourneyKind.MANAGEMENT)
     assert "whether TCP has a class of its own" in found["shared network"]
     assert "TCP sends again" in found["a full queue"]
-    assert "in the same class" in causes(here, JourneyKind.CHECKPOINT)["shared network"]
+    # Seen from storage: the collectives are in its class, and of management nothing is known.
+    beside = causes(here, JourneyKind.CHECKPOINT)["shared network"]
+    same, _, unknown = beside.partition("queues. ")
+    assert "Back-end traffic is on the same switches" in same
+    assert "in the same class" in same
+    assert "Management" not in same
+    assert unknown.startswith("Management traffic is on the same switches and cables; whether TCP")

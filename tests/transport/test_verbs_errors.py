@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from verbs_pair import ALL, LossyWire, Pair, outside, state_of
 
+from railweave.transport.codec import cnp
 from railweave.transport.packets import CNP_OPCODE, IbPacket, NakCode, Opcode, Service
 from railweave.transport.verbs import (
     Access,
@@ -307,7 +308,7 @@ def test_a_marked_packet_brings_a_cnp_back() -> None:
     assert pair.ended()[0] == [OK]
     cnps = [each for each in pair.network.sent if each.packet.bth.opcode == CNP_OPCODE]
     assert [(each.source, each.packet.bth.becn) for each in cnps] == [(1, True)]  # one in 50 µs
-    assert cnps[0].packet.bth.dest_qp == pair.qps[0].number
+    assert cnps[0].packet == cnp(pair.qps[0].number)  # as the codec has it
     assert pair.says("A CNP for queue pair")
     assert pair.data(1, 0, 2560) == b"m" * 2560
 

@@ -432,3 +432,21 @@ def test_the_run_is_the_same_each_time() -> None:
         return tuple(pair.network.events), tuple(pair.network.sent)
 
     assert play() == play()
+
+
+@pytest.mark.parametrize(
+    ("opcode", "flags"),
+    [
+        (SendOpcode.SEND, [False, True]),
+        (SendOpcode.RDMA_WRITE_WITH_IMM, [False, True]),
+        (SendOpcode.RDMA_WRITE, [False, False]),  # completes nothing at the peer
+    ],
+)
+def test_only_what_completes_a_receive_asks_for_an_event(
+    opcode: SendOpcode, flags: list[bool]
+) -> None:
+    pair = Pair()
+    pair.receive(0, 512)
+    pair.send(opcode, 0, 512, solicited=True)
+    assert pair.ended()[0] == [OK]
+    assert [each.packet.bth.solicited for each in pair.network.sent if not each.source] == flags

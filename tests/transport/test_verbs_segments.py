@@ -18,6 +18,7 @@ from railweave.transport._verbs_segments import (
     segment,
 )
 from railweave.transport.packets import (
+    CNP_OPCODE,
     MTU_BYTES,
     Aeth,
     AtomicAckEth,
@@ -87,6 +88,7 @@ def test_shapes_know_the_extra_headers() -> None:
         (IbPacket(Bth(0, 0, 0), aeth=Aeth(0, 0), atomic_ack=AtomicAckEth(0)), 28),
         (IbPacket(Bth(0, 0, 0), atomic=AtomicEth(0, 0, 0, 0)), 44),
         (IbPacket(Bth(0, 0, 0), invalidate_rkey=7), 20),
+        (IbPacket(Bth(CNP_OPCODE, 0, 0)), 32),  # 16 reserved bytes
     ],
 )
 def test_transport_bytes_are_the_headers(packet: IbPacket, size: int) -> None:

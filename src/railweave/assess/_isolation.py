@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import combinations
 from typing import Final
 
+import numpy as np
+
 from railweave.assess.context import CheckContext
-from railweave.design.models import Plane, PlaneName, Transport
+from railweave.design.models import Plane, PlaneName, Topology, Transport
 from railweave.fabric import PlaneId
 from railweave.fabric.wire import encryption_bytes, encryption_on, framing
 from railweave.findings import Finding
@@ -92,6 +94,7 @@ def _network(context: CheckContext, name: PlaneName) -> tuple[PlaneName, Plane]:
 
 def tenants_are_isolated(context: CheckContext) -> Iterator[Finding]:
     """Two tenants on one network are kept apart by something, and by something that can."""
+    said: list[Finding] = []  # two planes of one network can have the same gap: once is enough
     for name in PlaneName:
         plane = context.plane(name)
         users = [tenant.name for tenant in context.design.tenants if name in tenant.planes]
@@ -104,7 +107,8 @@ def tenants_are_isolated(context: CheckContext) -> Iterator[Finding]:
             )
             continue
         gaps = list(_gaps(context, name, plane, who))
-        yield from gaps
+        yield from (gap for gap in gaps if gap not in said)
+        said += gaps
         if not gaps:
             yield context.info(
                 "tenants-isolated",
@@ -112,7 +116,7 @@ def tenants_are_isolated(context: CheckContext) -> Iterator[Finding]:
                 f"{who} are kept apart by {plane.isolation} on {name.value}",
                 HOLDS[plane.isolation],
             )
-    yield from _across_planes(context)
+    yield from (gap for gap in _across_planes(context) if gap not in said)
 
 
 def _jobs_of(context: CheckContext, tenants: list[str]) -> str:
@@ -151,20 +155,20 @@ def _across_planes(context: CheckContext) -> Iterator[Finding]:
         first, second = context.plane(one), context.plane(two)
         assert first is not None
         assert second is not None
-        if first.isolation != "none" or second.isolation != "none":
-            continue
         here = {t.name for t in context.design.tenants if one in t.planes}
         there = {t.name for t in context.design.tenants if two in t.planes}
         only_here, only_there = sorted(here - there), sorted(there - here)
-        if only_here and only_there:
-            sharing = two if second.shares is not None else one
-            yield _not_isolated(
-                context,
-                sharing,
-                f"{some(only_here)} on {one.value} and {some(only_there)} on {two.value} use one"
-                " network",
-                _jobs_of(context, [*only_here, *only_there]),
-            )
+        if not (only_here and only_there):
+            continue
+        who = f"{some(only_here)} on {one.value} and {some(only_there)} on {two.value}"
+        apart = [(n, p) for n, p in ((one, first), (two, second)) if p.isolation != "none"]
+        if apart:
+            yield from _gaps(context, *apart[0], who)
+            continue
+        sharing = two if second.shares is not None else one
+        yield _not_isolated(
+            context, sharing, f"{who} use one network", _jobs_of(context, [*only_here, *only_there])
+        )
 
 
 def _gaps(context: CheckContext, name: PlaneName, plane: Plane, who: str) -> Iterator[Finding]:
@@ -181,8 +185,41 @@ def _gaps(context: CheckContext, name: PlaneName, plane: Plane, who: str) -> Ite
             "equal paths over several spines are routes; a VLAN is one layer-2 network",
             "isolation: vrf or vxlan-evpn",
         )
+    elif plane.isolation == "vlan" and _has_circle(context, carrier):
+        yield context.warning(
+            "vlan-on-routed-fabric",
+            f"planes.{name.value}.isolation",
+            f"the VLANs of {who} end at their switches: the {context.switches(carrier)} switches of"
+            f" {carrier.value} have several ways to each other, so packets between them are routed,"
+            " by one routing table for all",
+            "a layer-2 network may have no circle; a VLAN is one layer-2 network",
+            "isolation: vrf or vxlan-evpn",
+        )
     if plane.isolation == "pkey":
         yield from _partition_gaps(context, name, who)
+
+
+def _has_circle(context: CheckContext, carrier: PlaneName) -> bool:
+    """Tell whether a plane wired by a graph has more than one way between some switches."""
+    plane = context.plane(carrier)
+    if plane is None or plane.topology is not Topology.GRAPH:
+        return False
+    fabric = context.fabric
+    switches = fabric.switches(PlaneId[carrier.name])
+    inside = np.isin(fabric.link_src, switches) & np.isin(fabric.link_dst, switches)
+    ends = np.stack((fabric.link_src[inside], fabric.link_dst[inside]))
+    above = {switch: switch for switch in switches.tolist()}
+
+    def top(switch: int) -> int:
+        while above[switch] != switch:
+            above[switch] = switch = above[above[switch]]
+        return switch
+
+    for one, two in np.unique(np.sort(ends, axis=0), axis=1).T.tolist():
+        if top(one) == top(two):
+            return True
+        above[top(one)] = top(two)
+    return False
 
 
 def _partition_gaps(context: CheckContext, name: PlaneName, who: str) -> Iterator[Finding]:
@@ -222,21 +259,21 @@ def _partition_gaps(context: CheckContext, name: PlaneName, who: str) -> Iterato
             "partition_enforcement: switches (OpenSM: part_enforce both, its default)",
         )
     if security.subnet_keys == "unset":
-        yield _keys_unset(context, name, context.warning)
+        yield _keys_unset(context, context.carrier(name) or name, context.warning)
 
 
 def subnet_manager_is_guarded(context: CheckContext) -> Iterator[Finding]:
     """Only the subnet manager configures an InfiniBand network."""
     if context.design.security.subnet_keys != "unset":
         return
+    said = list(tenants_are_isolated(context))
     for name, transport in rdma_networks(context):
-        plane = context.plane(name)
-        assert plane is not None
         if transport is not Transport.INFINIBAND:
             continue
-        tenants = tenants_on(context, name)
-        if plane.isolation != "pkey" or len(tenants) < 2:  # else said among what pkey rests on
-            yield _keys_unset(context, name, context.warning if tenants else context.info)
+        say = context.warning if tenants_on(context, name) else context.info
+        found = _keys_unset(context, name, say)
+        if found not in said:  # else it is said among what pkey rests on
+            yield found
 
 
 def _keys_unset(context: CheckContext, name: PlaneName, say: Callable[..., Finding]) -> Finding:
@@ -323,36 +360,59 @@ _ENCRYPT: Final = {
 
 def rdma_in_the_clear(context: CheckContext) -> Iterator[Finding]:
     """Say what the lack of encryption between the ends means for RDMA."""
-    for name, transport in rdma_networks(context):
-        plane = context.plane(name)
-        assert plane is not None
-        kinds = encryption_on(context.design.planes, context.built.network, PlaneId[name.name])
-        if set(kinds) - {"macsec"} or (plane.encryption_required and not kinds):
+    for network, transport in rdma_networks(context):
+        own = _clear_kinds(context, network)
+        if own is not None:
+            yield _in_the_clear(context, network, network, transport, own)
             continue
-        over = counted(context.switches(name), "switch", "switches")
-        evidence = [OPENED[context.design.security.rkey_scope]]
-        if transport is Transport.ROCEV2:
-            evidence.append("root or a raw socket on any host that reaches the plane can forge")
-        else:
-            evidence.append(
-                "adapters fill in source and P_Key: forging takes control of one, or a cable"
-            )
-        if kinds:
-            evidence.append("macsec covers the cables, neither switches nor hosts")
-        yield context.info(
-            "rdma-in-the-clear",
-            f"planes.{name.value}.encryption",
-            f"{people_on(context, name)} send over {over} of {name.value} without encryption from"
-            " end to end: rkeys, Q_Keys, addresses and data can be read there, and a packet does"
-            " not prove its sender (the ICRC is a checksum without a key)",
-            "; ".join(evidence),
-            "where switches or other hosts are not trusted: "
-            + (
-                "encrypt in the application"
-                if transport is Transport.INFINIBAND
-                else "encryption: psp or ipsec"
-            ),
+        # Of the planes that share a network, storage is the one whose own traffic is RDMA.
+        if context.carrier(PlaneName.STORAGE) is network is not PlaneName.STORAGE:
+            kinds = _clear_kinds(context, PlaneName.STORAGE)
+            if kinds is not None:
+                yield _in_the_clear(context, PlaneName.STORAGE, network, transport, kinds)
+
+
+def _clear_kinds(context: CheckContext, name: PlaneName) -> tuple[str, ...] | None:
+    """Return what guards a plane's links, None where its ends encrypt, or an error says enough."""
+    plane = context.plane(name)
+    kinds = encryption_on(context.design.planes, context.built.network, PlaneId[name.name])
+    ends = set(kinds) - {"macsec"}
+    missing = plane is not None and plane.encryption_required and not kinds
+    return None if ends or missing else kinds
+
+
+def _in_the_clear(
+    context: CheckContext,
+    name: PlaneName,
+    network: PlaneName,
+    transport: Transport,
+    kinds: tuple[str, ...],
+) -> Finding:
+    over = counted(context.switches(network), "switch", "switches")
+    evidence = [OPENED[context.design.security.rkey_scope]]
+    if transport is Transport.ROCEV2:
+        evidence.append("root or a raw socket on any host that reaches the plane can forge")
+    else:
+        evidence.append(
+            "adapters fill in source and P_Key: forging takes control of one, or a cable"
         )
+    if kinds:
+        evidence.append("macsec covers the cables, neither switches nor hosts")
+    what = "" if name is network else f" {name.value} traffic"
+    return context.info(
+        "rdma-in-the-clear",
+        f"planes.{name.value}.encryption",
+        f"{people_on(context, network)} send{what} over {over} of {network.value} without"
+        " encryption from end to end: rkeys, Q_Keys, addresses and data can be read there, and a"
+        " packet does not prove its sender (the ICRC is a checksum without a key)",
+        "; ".join(evidence),
+        "where switches or other hosts are not trusted: "
+        + (
+            "encrypt in the application"
+            if transport is Transport.INFINIBAND
+            else "encryption: psp or ipsec"
+        ),
+    )
 
 
 ISOLATION_CHECKS = (

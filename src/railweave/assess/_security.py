@@ -308,14 +308,15 @@ def _ways_in(context: CheckContext) -> Iterator[Finding]:
     if not planes:
         return
     jobs = [n for n in planes if n is not PlaneName.FRONTEND]
-    tenants = any(t.planes and set(t.planes) & set(planes) for t in context.design.tenants)
+    networks = list(dict.fromkeys(context.carrier(n) or n for n in planes))
+    tenants = any(tenants_on(context, network) for network in networks)
     say = context.warning if jobs or tenants else context.info
     yield say(
         "management-reachable",
         "security.management_reachable_from",
         f"from {some(n.value for n in planes)} there is a way into management: a host taken there"
         f" is a step from every switch and BMC of {_servers(context)}",
-        _people_of(context, list(dict.fromkeys(context.carrier(n) or n for n in planes))),
+        _people_of(context, networks),
         "one jump host with its own accounts, on the front-end; no route from back-end or storage",
     )
 

@@ -90,8 +90,6 @@ def write_pcapng(
             long, or a time that cannot be written.
     """
     order = ">" if big_endian else "<"
-    fixed = Struct(order + "IIIIIII").pack
-    tail = Struct(order + "I").pack
 
     def write(file: IO[bytes]) -> int:
         section = Struct(order + "IHHq").pack(0x1A2B3C4D, 1, 0, -1)
@@ -109,27 +107,32 @@ def write_pcapng(
                 )
             interface = interfaces[packet.interface]
             _check(path, count, packet, interface.link_type)
-            time = packet.time_ns - interface.offset_s * _NANO
-            ticks = time * interface.ticks_per_second // _NANO
-            if not 0 <= ticks < 1 << 64:
-                raise InputError(
-                    f"{path}: packet {count:,} has the time {packet.time_ns:,} ns, which its "
-                    "interface's resolution cannot say; take another one"
-                )
-            data = packet.data[: interface.snap_length or MOST_PACKET_BYTES]
-            original = packet.original_bytes or len(packet.data)
-            options = _options(order, [(1, packet.comment.encode())])
-            padding = bytes(-len(data) % 4)
-            size = 32 + len(data) + len(padding) + len(options)
-            file.write(
-                fixed(
-                    6, size, packet.interface, ticks >> 32, ticks & 0xFFFFFFFF, len(data), original
-                )
-                + data + padding + options + tail(size)
-            )  # fmt: skip
+            ticks = _ticks(path, count, packet.time_ns, interface)
+            file.write(_block(order, 6, _enhanced(order, packet, ticks, interface.snap_length)))
         return count
 
     return _write(path, write)
+
+
+def _ticks(path: Path, count: int, time_ns: int, interface: Interface) -> int:
+    """Return a time as its interface counts it."""
+    ticks = (time_ns - interface.offset_s * _NANO) * interface.ticks_per_second // _NANO
+    if not 0 <= ticks < 1 << 64:
+        raise InputError(
+            f"{path}: packet {count:,} has the time {time_ns:,} ns, which its interface's "
+            "resolution cannot say; take another one"
+        )
+    return ticks
+
+
+def _enhanced(order: str, packet: CapturedPacket, ticks: int, snap_length: int) -> bytes:
+    """Return the body of an enhanced packet block."""
+    data = packet.data[: snap_length or MOST_PACKET_BYTES]
+    original = packet.original_bytes or len(packet.data)
+    head = Struct(order + "IIIII").pack(
+        packet.interface, ticks >> 32, ticks & 0xFFFFFFFF, len(data), original
+    )
+    return head + data + bytes(-len(data) % 4) + _options(order, [(1, packet.comment.encode())])
 
 
 def _write(path: Path, writer: Callable[[IO[bytes]], int]) -> int:

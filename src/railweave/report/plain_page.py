@@ -23,9 +23,17 @@ _CSS: Final = (
 
 
 def plain_page(
-    title: str, figures: Sequence[go.Figure], said: Sequence[str], tables: Sequence[PageTable]
+    title: str,
+    figures: Sequence[go.Figure],
+    said: Sequence[str],
+    tables: Sequence[PageTable],
+    *,
+    drawing: str = "",
 ) -> str:
-    """Return the page as text: the figures, what is shown in them, the tables."""
+    """Return the page as text: the figures, what is shown in them, the tables.
+
+    ``drawing`` is markup (SVG) that stands between what is said and the tables.
+    """
     drawn = [
         figure.to_html(
             full_html=False,
@@ -37,6 +45,8 @@ def plain_page(
     ]
     listed = "".join(f"<li>{html.escape(line)}</li>" for line in said)
     parts = [f"<h1>{html.escape(title)}</h1>", *drawn, f"<ul>{listed}</ul>"]
+    if drawing:
+        parts.append(f'<div class="wide">{drawing}</div>')
     for table in tables:
         head = "".join(f"<th>{html.escape(name)}</th>" for name in table.header)
         body = "".join(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
 from typing import Final
 
 from railweave.findings import Finding, Severity
@@ -56,32 +57,47 @@ def _waited(study: CaptureStudy) -> set[int]:
     return found
 
 
+def _lost_where(again: list[QueuePairSeen]) -> str:
+    """Say on which side of the capture packets were lost, or between which of its places."""
+    ways: dict[tuple[str, str, int], list[QueuePairSeen]] = defaultdict(list)
+    for pair in sorted(again, key=lambda p: p.first_ns):
+        ways[pair.source, pair.target, pair.target_qp].append(pair)
+    for pairs in ways.values():
+        for here, there in pairwise(pairs):
+            if there.missing and not here.missing:
+                return f"{_n(there.missing, 'PSN')} lost between {here.place} and {there.place}"
+    missing = sum(p.missing for p in again)
+    if missing:
+        return f"{_n(missing, 'PSN')} missing here, so the loss was before this point"
+    return (
+        "no PSN was missing here, so packets or their acknowledgements were lost behind this point"
+    )
+
+
 def _loss(study: CaptureStudy) -> Iterator[Finding]:
     waited = _waited(study)
     again = [p for p in study.queue_pairs if p.again and not _twice(p) and p.number not in waited]
     refused = [p for p in study.queue_pairs if p.naks.get(_SEQUENCE)]
-    if again or refused:
-        count = sum(p.again for p in again)
-        missing = sum(p.missing for p in again)
-        naks = sum(p.naks[_SEQUENCE] for p in refused)
-        where = (
-            f"{_n(missing, 'PSN')} missing here, so the loss was before this point"
-            if missing
-            else "no PSN was missing here, so packets or their acknowledgements were lost behind "
-            "this point"
-        )
-        evidence = [_named(again, lambda p: f"{p.again:,} again, {p.missing:,} missing")]
-        evidence.append(_named(refused, lambda p: f"{_n(p.naks[_SEQUENCE], 'NAK')} came"))
-        yield Finding(
-            "packet-loss-seen",
-            Severity.ERROR,
-            study.path,
-            f"{_n(count, 'packet')} seen again, {_n(naks, 'NAK')} for a PSN sequence error: "
-            f"{where}",
-            "; ".join(text for text in evidence if text),
-            "find where the packets are dropped: discards at switches and adapters, PFC for their "
-            "class on every hop, cables with errors",
-        )
+    if not again and not refused:
+        return
+    count, naks = sum(p.again for p in again), sum(p.naks[_SEQUENCE] for p in refused)
+    evidence = (
+        _named(again, lambda p: f"{p.again:,} again, {p.missing:,} missing"),
+        _named(refused, lambda p: f"{_n(p.naks[_SEQUENCE], 'NAK')} came"),
+    )
+    yield Finding(
+        "packet-loss-seen",
+        Severity.ERROR,
+        study.path,
+        f"{_n(count, 'packet')} seen again, {_n(naks, 'NAK')} for a PSN sequence error: "
+        f"{_lost_where(again)}",
+        "; ".join(text for text in evidence if text),
+        "find where the packets are dropped: discards at switches and adapters, PFC for their "
+        "class on every hop, cables with errors",
+    )
+
+
+def _order(study: CaptureStudy) -> Iterator[Finding]:
     twice = [p for p in study.queue_pairs if _twice(p)]
     if twice:
         yield Finding(
@@ -344,7 +360,7 @@ def capture_findings(study: CaptureStudy) -> list[Finding]:
     """Return what is at fault in a capture, gravest first."""
     found = [
         finding
-        for check in (_loss, _refusals, _icrc, _congestion, _classes, _limits)
+        for check in (_loss, _order, _refusals, _icrc, _congestion, _classes, _limits)
         for finding in check(study)
     ]
     order = list(Severity)

@@ -10,9 +10,10 @@ from pathlib import Path
 from railweave.errors import InputError
 from railweave.formats.pcap import CapturedPacket, CaptureReader, Interface, PacketChunk
 from railweave.transport._capture_columns import Columns, IcrcState, Kind, decode_chunk
-from railweave.transport._capture_opcodes import opcode_name
+from railweave.transport._capture_opcodes import ROLE, Role
 from railweave.transport._capture_result import address_text
 from railweave.transport._capture_totals import refusal_text
+from railweave.transport.headers import opcode_name
 
 __all__ = ["PacketLine", "PickedPacket", "list_packets", "packet_at"]
 
@@ -105,7 +106,7 @@ def _info(columns: Columns, i: int) -> str:
         f"qp 0x{int(columns.dest_qp[i]):x}",
         f"PSN {int(columns.psn[i])}",
     ]
-    if columns.payload_bytes[i]:
+    if columns.payload_bytes[i] and ROLE[columns.opcode[i]] != Role.CNP:
         parts.append(f"{int(columns.payload_bytes[i]):,} B")
     syndrome = int(columns.syndrome[i])
     if syndrome >= 0 and syndrome >> 5 in {1, 3}:

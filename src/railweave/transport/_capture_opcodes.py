@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from railweave.transport.headers import HEADERS, extended_headers
 from railweave.transport.packets import CNP_OPCODE, Opcode, Service
 
 __all__ = [
@@ -27,10 +28,10 @@ __all__ = [
     "ROLE",
     "SERVICE_NAMES",
     "Role",
-    "opcode_name",
 ]
 
 _XRC: Final = 0b101
+_XRCETH_BYTES: Final = 4
 SERVICE_NAMES: Final = {Service.RC: "RC", Service.UC: "UC", Service.UD: "UD", _XRC: "XRC"}
 
 
@@ -46,15 +47,6 @@ class Role(IntEnum):
 
 
 _O: Final = Opcode
-_IMMEDIATE: Final = {
-    _O.SEND_LAST_IMMEDIATE, _O.SEND_ONLY_IMMEDIATE, _O.WRITE_LAST_IMMEDIATE,
-    _O.WRITE_ONLY_IMMEDIATE, _O.SEND_LAST_INVALIDATE, _O.SEND_ONLY_INVALIDATE,
-}  # fmt: skip
-_RETH: Final = {_O.WRITE_FIRST, _O.WRITE_ONLY, _O.WRITE_ONLY_IMMEDIATE, _O.READ_REQUEST}
-_AETH: Final = {
-    _O.READ_RESPONSE_FIRST, _O.READ_RESPONSE_LAST, _O.READ_RESPONSE_ONLY, _O.ACKNOWLEDGE,
-    _O.ATOMIC_ACKNOWLEDGE,
-}  # fmt: skip
 _ATOMIC: Final = {_O.COMPARE_SWAP, _O.FETCH_ADD}
 _RESPONSES: Final = {
     _O.READ_RESPONSE_FIRST, _O.READ_RESPONSE_MIDDLE, _O.READ_RESPONSE_LAST, _O.READ_RESPONSE_ONLY
@@ -90,49 +82,38 @@ def _operation(low: Opcode) -> int:
     return (_WRITE_IMM if "IMM" in name else _WRITE) if name.startswith("WRITE") else 0
 
 
-def _extended(low: Opcode) -> int:
-    return (
-        16 * (low in _RETH)
-        + 4 * (low in _AETH)
-        + 4 * (low in _IMMEDIATE)
-        + 28 * (low in _ATOMIC)
-        + 8 * (low is _O.ATOMIC_ACKNOWLEDGE)
-    )
+def _role(low: Opcode) -> Role:
+    if low in _RESPONSES:
+        return Role.RESPONSE
+    return Role.ACKNOWLEDGE if low in _ACKS else Role.REQUEST
+
+
+def _fill_opcode(code: int, names: tuple[str, ...], role: Role) -> None:
+    low = Opcode(code & 31)
+    whole = "ONLY" in low.name or low in _ATOMIC or low is _O.READ_REQUEST
+    ROLE[code], OPERATION[code] = role, _operation(low)
+    EXTENDED[code] = sum(HEADERS[name].size_bytes for name in names) + RETH_SHIFT[code]
+    HAS_RETH[code], HAS_AETH[code] = "RETH" in names, "AETH" in names
+    BEGINS[code], ENDS[code] = whole or "FIRST" in low.name, whole or "LAST" in low.name
+    FULL[code] = "FIRST" in low.name or "MIDDLE" in low.name
 
 
 def _fill() -> None:
-    for service in (Service.RC, Service.UC, _XRC):
+    for service in (*Service, _XRC):
         for low in Opcode:
-            if service == Service.UC and low > _O.WRITE_ONLY_IMMEDIATE:
+            # XRC has the operations of RC; its requests have a header more.
+            names = extended_headers((Service.RC if service == _XRC else service) << 5 | low)
+            if names is None:
                 continue
             code = service << 5 | low
-            response, ack = low in _RESPONSES, low in _ACKS
-            ROLE[code] = Role.RESPONSE if response else Role.ACKNOWLEDGE if ack else Role.REQUEST
-            OPERATION[code] = _operation(low)
-            shift = 4 if service == _XRC and not response and not ack else 0  # XRCETH
-            RETH_SHIFT[code] = shift
-            EXTENDED[code] = _extended(low) + shift
-            HAS_RETH[code], HAS_AETH[code] = low in _RETH, low in _AETH
-            whole = "ONLY" in low.name or low in _ATOMIC or low is _O.READ_REQUEST
-            BEGINS[code] = whole or "FIRST" in low.name
-            ENDS[code] = whole or "LAST" in low.name
-            FULL[code] = "FIRST" in low.name or "MIDDLE" in low.name
-    for low, size in ((_O.SEND_ONLY, 8), (_O.SEND_ONLY_IMMEDIATE, 12)):
-        code = Service.UD << 5 | low
-        ROLE[code], OPERATION[code], EXTENDED[code] = Role.DATAGRAM, _operation(low), size
-        BEGINS[code] = ENDS[code] = True
+            role = Role.DATAGRAM if service == Service.UD else _role(low)
+            if service == _XRC and role is Role.REQUEST:
+                RETH_SHIFT[code] = _XRCETH_BYTES
+            _fill_opcode(code, names, role)
+    # What a CNP has behind its BTH is reserved, and not looked at.
     ROLE[CNP_OPCODE] = Role.CNP
 
 
 _fill()
 for _table in (ROLE, OPERATION, EXTENDED, RETH_SHIFT, HAS_RETH, HAS_AETH, BEGINS, ENDS, FULL):
     _table.flags.writeable = False
-
-
-def opcode_name(code: int) -> str:
-    """Return ``RC SEND First``, ``CNP`` or, for one that is not known, its number."""
-    if code == CNP_OPCODE:
-        return "CNP"
-    if not ROLE[code]:
-        return f"opcode 0x{code:02x}"
-    return f"{SERVICE_NAMES[code >> 5]} {Opcode(code & 31).name.replace('_', ' ').lower()}"

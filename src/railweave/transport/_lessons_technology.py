@@ -43,7 +43,7 @@ def choices(gpus: int = _GPUS) -> Outcome:
     nothing = dict.fromkeys(technology_facts().criteria, 0.0)
     values: dict[str, float] = {}
     rows, winners = [], {}
-    names = [technology.title for technology in Technology]
+    names = [technology.label for technology in Technology]
     for reader, weights in _READERS.items():
         asked = Requirements(weights={**nothing, **weights})
         totals = totals_of(scores_of(asked, found), weights_of(asked))
@@ -53,7 +53,7 @@ def choices(gpus: int = _GPUS) -> Outcome:
         rows.append((reader, names, [totals[technology] for technology in Technology]))
     values["winners"] = float(len(set(winners.values())))
     chart = Chart("totals", series(rows), "", "weighted score", kind="bar")
-    told = "; ".join(f"{reader}: {winner.title}" for reader, winner in winners.items())
+    told = "; ".join(f"{reader}: {winner.label}" for reader, winner in winners.items())
     return Outcome(
         values,
         (chart,),

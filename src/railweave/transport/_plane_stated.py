@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["StatedEffect", "stated_effects"]
 
+#: planes whose traffic is TCP on a network of RDMA too
+_TCP_PLANES: Final = ("frontend", "management")
 _HASHING: Final = (RoutingScheme.ECMP, RoutingScheme.E_ECMP, RoutingScheme.FLOWLET)
 
 
@@ -82,15 +84,18 @@ def _sharing(
     said = f" Of the design's own entries these send there: {', '.join(sent)}." if sent else ""
     kind = traffic_class(built, PlaneId[journey.network.upper()])
     where = journey.plane if journey.plane != journey.network else others[0]
-    queues = f" and in the same class ({kind.describe()}): it waits in the same queues"
-    if _tcp_on_rdma(built, journey):
-        queues = "; whether TCP has a class of its own beside RDMA, the design does not say"
-    yield StatedEffect(
-        "shared network",
-        f"planes.{where}.shares",
-        f"{' and '.join(PLANES[p] for p in others).capitalize()} traffic is on the same switches "
-        f"and cables{queues}.{said}",
-    )
+    mixed = transport_of(built, PlaneId[journey.network.upper()]) is not Transport.TCP
+    apart = [p for p in others if mixed and (p in _TCP_PLANES or _tcp_on_rdma(built, journey))]
+    texts = []
+    for planes, queues in (
+        ([p for p in others if p not in apart],
+         f" and in the same class ({kind.describe()}): it waits in the same queues"),
+        (apart, "; whether TCP has a class of its own beside RDMA, the design does not say"),
+    ):  # fmt: skip
+        if planes:
+            names = " and ".join(PLANES[p] for p in planes).capitalize()
+            texts.append(f"{names} traffic is on the same switches and cables{queues}.")
+    yield StatedEffect("shared network", f"planes.{where}.shares", f"{' '.join(texts)}{said}")
     if journey.kind is JourneyKind.MANAGEMENT and journey.network != "management":
         yield StatedEffect(
             "in-band management",
@@ -106,17 +111,20 @@ def _tcp_on_rdma(built: BuiltDesign, journey: PlaneJourney) -> bool:
 
 
 def _narrow(built: BuiltDesign, journey: PlaneJourney) -> Iterator[StatedEffect]:
-    """Say where more can be sent than goes on, of the tiers that the way climbs."""
+    """Say where more can be sent than goes on, of the tiers that the way passes."""
     network = PlaneId[journey.network.upper()]
     tiers = {"leaf": "leaf-spine", "spine": "spine-core"}
     for tier, value in tier_ratios(built, network):
         hop = next((h for h in journey.hops if h.place == tiers.get(tier)), None)
         if hop is None or value <= 1:
             continue
+        source, target = built.fabric.link_src[hop.link], built.fabric.link_dst[hop.link]
+        climbs = built.fabric.node_tier[source] < built.fabric.node_tier[target]
+        all_at_once = "send upwards at once" if climbs else "are sent to from above at once"
         yield StatedEffect(
             "oversubscription",
             hop.port or hop.source,
-            f"{value:.3g}:1 at the {tier}: where all hosts below send upwards at once, each has "
+            f"{value:.3g}:1 at the {tier}: where all hosts below {all_at_once}, each has "
             f"{1 / value:.0%} of its port.",
         )
 
@@ -175,7 +183,8 @@ def _full_queues(built: BuiltDesign, journey: PlaneJourney) -> Iterator[StatedEf
                 "where the last one was lost.")  # fmt: skip
     else:
         said = "The switch drops, and TCP sends again and slows down."
-    switch = next((h.target for h in journey.hops if h.switching_s), journey.hops[0].source)
+    passed = (h.target for h in journey.hops if h.switching_s and h.port)  # no scale-up switch
+    switch = next(passed, journey.hops[0].source)
     yield StatedEffect("a full queue", switch, said)
 
 

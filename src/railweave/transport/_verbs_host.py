@@ -220,7 +220,7 @@ class Host:
             return
         self._cnp_at[pair.number] = now_s
         to = packet.deth.source_qp if packet.deth else pair.attributes.dest_qpn or 0
-        cnp = IbPacket(Bth(CNP_OPCODE, to, 0, pkey=pair.pkey, becn=True))
+        cnp = IbPacket(Bth(CNP_OPCODE, to, 0, migrated=False, pkey=pair.pkey, becn=True))
         self.port.send_first(cnp, "The packet came marked: the adapter sends a CNP to its sender.")
 
 

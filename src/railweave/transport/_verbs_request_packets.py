@@ -82,7 +82,9 @@ def data_packet(qp: QueuePair, wqe: SendWqe, payload: bytes, again: str) -> tupl
     opcode = segment(MESSAGE_OPCODES[wqe.opcode.value], wqe.next, wqe.packets)
     last = wqe.next == wqe.packets - 1
     ask = last or (wqe.next + 1) % max(1, qp.capabilities.ack_every) == 0
-    bth = _bth(qp, wqe, opcode, len(payload), ask, solicited=request.solicited and last)
+    # A WRITE without immediate completes nothing at the peer that could raise an event.
+    solicited = request.solicited and last and wqe.opcode is not SendOpcode.RDMA_WRITE
+    bth = _bth(qp, wqe, opcode, len(payload), ask, solicited=solicited)
     deth = None
     if qp.service is Service.UD:
         # The highest bit asks for the queue pair's own Q_Key.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from railweave.transport.packets import IbPacket, Opcode, Service
+from railweave.transport.packets import CNP_OPCODE, IbPacket, Opcode, Service
 
 __all__ = [
     "MESSAGE_OPCODES",
@@ -120,6 +120,7 @@ def opcode_byte(service: Service, opcode: Opcode) -> int:
 def transport_bytes(packet: IbPacket) -> int:
     """Count the bytes from BTH to ICRC; what is below the transport comes on top."""
     size = 12 + 4 + len(packet.payload) + packet.bth.pad
+    size += 16 if packet.bth.opcode == CNP_OPCODE else 0  # reserved bytes
     size += 8 if packet.deth else 0
     size += 16 if packet.reth else 0
     size += 28 if packet.atomic else 0

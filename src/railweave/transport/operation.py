@@ -21,8 +21,8 @@ from railweave.transport._operation_case import (
     expected_packets,
 )
 from railweave.transport._operation_run import FaultyWire, Stage
-from railweave.transport._verbs_segments import RESPONSES
-from railweave.transport.packets import CNP_OPCODE
+from railweave.transport._verbs_segments import RESPONSES, packet_count, psn_add
+from railweave.transport.packets import CNP_OPCODE, Opcode
 from railweave.transport.verbs import (
     Actor,
     AdapterTiming,
@@ -87,17 +87,28 @@ class OperationRun:
         return next((each.status for each in self.completions if each.host == host), None)
 
     @property
-    def retransmitted(self) -> int:
-        """Packets that were sent with a PSN sent before by the same host, answers left out."""
+    def repeated(self) -> tuple[bool, ...]:
+        """Which of ``sent`` are requests for something that the same host had sent or asked for.
+
+        A READ takes the PSNs of all its responses, so what asks for the rest of it is a repeat.
+        """
         seen: set[tuple[int, int]] = set()
-        again = 0
+        again = []
         for each in self.sent:
-            key = (each.source, each.packet.bth.psn)
-            if each.packet.operation in RESPONSES or each.packet.bth.opcode == CNP_OPCODE:
+            bth, reth = each.packet.bth, each.packet.reth
+            if each.packet.operation in RESPONSES or bth.opcode == CNP_OPCODE:
+                again.append(False)
                 continue
-            again += key in seen
-            seen.add(key)
-        return again
+            again.append((each.source, bth.psn) in seen)
+            read = reth is not None and each.packet.operation is Opcode.READ_REQUEST
+            count = packet_count(reth.length, self.case.mtu_bytes) if read and reth else 1
+            seen.update((each.source, psn_add(bth.psn, k)) for k in range(count))
+        return tuple(again)
+
+    @property
+    def retransmitted(self) -> int:
+        """How many packets are ``repeated``; answers are left out."""
+        return sum(self.repeated)
 
     @property
     def end_s(self) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from railweave.studio.content import lab
 from railweave.studio.lab import Lab
 
-__all__ = ["DESIGN", "INCIDENT", "TRANSPORT"]
+__all__ = ["DESIGN", "INCIDENT"]
 
 
 def _absent(number: int, key: str, hue: int) -> Lab:
@@ -13,6 +13,5 @@ def _absent(number: int, key: str, hue: int) -> Lab:
     return Lab(number, key, text.title, text.summary, hue, None, text.missing)
 
 
-TRANSPORT = _absent(3, "transport", 185)
 INCIDENT = _absent(8, "incident", 5)
 DESIGN = _absent(9, "design", 230)
