@@ -50,6 +50,12 @@ def _design(
     return "\n".join(lines) + "\n"
 
 
+def _jobs_of(ranks: int, tenant: str, more: int) -> str:
+    """Two jobs one behind the other: a of blue with ``ranks`` GPUs, b with ``more``."""
+    job = "{{name: {}, collective: all-reduce, size: 1 MiB, ranks: {}, tenant: {}}}"
+    return f"[{job.format('a', ranks, 'blue')}, {job.format('b', more, tenant)}]"
+
+
 def _flow(security: dict[str, Any]) -> str:
     parts = []
     for name, value in security.items():
@@ -257,6 +263,12 @@ SPEAKS: list[tuple[str, Severity, tuple[str, ...], str]] = [
         _design("tenants: [{name: blue}, {name: green, planes: [management]}]"),
     ),
     ("bmc-behind-host", INFO, ("8 servers",), _design(host_access="bare-metal")),
+    (
+        "tenants-share-servers",
+        WARNING,
+        ("b of green has GPUs of the same 1 server as a of blue: node002",),
+        _design(TWO, jobs=_jobs_of(3, "green", 4)),
+    ),
     ("security-not-stated", INFO, ("host_access", "one owner is assumed"), _design()),
     ("security-not-stated", WARNING, ("host_access", "rkey_scope"), _design(TWO)),
 ]
@@ -319,6 +331,8 @@ SILENT: list[tuple[str, str]] = [
     ("storage-rdma-from-tenants", _design(ON_STORAGE, storage="{shares: frontend}")),
     ("management-reachable", _design(management_reachable_from=[])),
     ("bmc-behind-host", _design(management="", host_access="bare-metal")),
+    ("tenants-share-servers", _design(TWO, jobs=_jobs_of(4, "green", 4))),
+    ("tenants-share-servers", _design(TWO, jobs=_jobs_of(3, "blue", 4))),
 ]  # fmt: skip
 
 

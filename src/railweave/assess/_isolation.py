@@ -10,10 +10,12 @@ import numpy as np
 
 from railweave.assess.context import CheckContext
 from railweave.design.models import Plane, PlaneName, Topology, Transport
+from railweave.errors import RailweaveError
 from railweave.fabric import PlaneId
 from railweave.fabric.wire import encryption_bytes, encryption_on, framing
 from railweave.findings import Finding
 from railweave.units import counted
+from railweave.workload.jobs import job_sends, place_jobs
 
 __all__ = ["ISOLATION_CHECKS", "people_on", "rdma_networks", "some", "tenants_on"]
 
@@ -310,6 +312,43 @@ def jobs_have_tenants(context: CheckContext) -> Iterator[Finding]:
             )
 
 
+def tenants_have_own_servers(context: CheckContext) -> Iterator[Finding]:
+    """What keeps tenants apart in the network ends at the server."""
+    jobs = context.design.jobs
+    owned = [number for number, job in enumerate(jobs) if job.tenant is not None]
+    if len({jobs[number].tenant for number in owned}) < 2:
+        return
+    try:
+        sends = job_sends(context.fabric, context.design, context.catalog)
+        placed, _ = place_jobs(jobs, context.fabric, context.design.seed, sends)
+    except RailweaveError:  # another check, or the simulation, says what does not fit
+        return
+    servers = {number: np.unique(context.fabric.node_server[placed[number]]) for number in owned}
+    for later in owned:
+        shared = {
+            one: common
+            for one in owned
+            if one < later
+            and jobs[one].tenant != jobs[later].tenant
+            and (common := np.intersect1d(servers[one], servers[later])).size
+        }
+        if not shared:
+            continue
+        beside = some(f"{jobs[one].name} of {jobs[one].tenant}" for one in shared)
+        common = np.unique(np.concatenate(list(shared.values())))
+        names = [context.fabric.server_names[server] for server in common.tolist()]
+        yield context.warning(
+            "tenants-share-servers",
+            f"jobs[{later}]",
+            f"{jobs[later].name} of {jobs[later].tenant} has GPUs of the same"
+            f" {counted(len(names), 'server')} as {beside}: {some(names)}",
+            "what keeps tenants apart in the network ends at the server: its kernel, memory and"
+            " adapters, and the links between its GPUs, serve both",
+            "whole servers for each tenant (ranks, placement); where one comes after the other,"
+            " memory wiped and adapters set up anew between them",
+        )
+
+
 # ---------------------------------------------------------------- encryption
 
 
@@ -419,6 +458,7 @@ ISOLATION_CHECKS = (
     tenants_are_isolated,
     subnet_manager_is_guarded,
     jobs_have_tenants,
+    tenants_have_own_servers,
     encryption_provided,
     rdma_in_the_clear,
 )
