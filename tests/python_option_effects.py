@@ -64,7 +64,7 @@ from railweave.fabric import PlaneId
 from railweave.fabric.forwarding import export_table
 from railweave.fabric.routing import compile_routing
 from railweave.runs import Cancelled, InProcessExecutor, ProcessPool
-from railweave.transport.operation import Operation
+from railweave.transport.verbs.operation import Operation
 from railweave.workload import CollectiveOptions, Communicator, collective_traffic
 
 

@@ -3,7 +3,7 @@
 from hypothesis import strategies as st
 
 from railweave.transport.codec import Carrier, Envelope
-from railweave.transport.headers import extended_headers, has_payload
+from railweave.transport.codec.headers import extended_headers, has_payload
 from railweave.transport.packets import (
     CNP_OPCODE,
     Aeth,

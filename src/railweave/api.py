@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from railweave.predict.plan_study import PlanStudy
     from railweave.report.record import JobOutcome, RunRecord
     from railweave.transport.journey import PacketJourney
-    from railweave.transport.operation import Operation
+    from railweave.transport.verbs.operation import Operation
     from railweave.workload.jobs import StepClock, Workload
 
 __all__ = ["BuiltDesign", "LoadedDesign", "load", "parse"]
@@ -429,7 +429,7 @@ class BuiltDesign:
             InputError: names that mean nothing, or a size that cannot be.
         """
         from railweave.transport.journey import JourneyCase, packet_journey
-        from railweave.transport.operation import Operation, OperationCase
+        from railweave.transport.verbs.operation import Operation, OperationCase
 
         what = OperationCase(operation or Operation.WRITE, size_bytes)
         return packet_journey(JourneyCase(what, source, target), self)

@@ -48,7 +48,7 @@ def test_a_designs_collective_takes_what_simulate_says(cli):
 
 
 def test_choices_are_those_of_python():
-    from railweave.transport._compare_types import _ALLOWED
+    from railweave.transport.compare._types import _ALLOWED
 
     for name, kind in {
         "workload": transport_compare.Workload,

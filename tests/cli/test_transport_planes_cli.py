@@ -8,9 +8,9 @@ import pytest
 
 import railweave
 from railweave.cli.transport_planes import KindName
-from railweave.transport.plane_effects import study_journey
-from railweave.transport.plane_journeys import JourneyKind, plane_journey
 from railweave.transport.planes import describe_planes
+from railweave.transport.planes.effects import study_journey
+from railweave.transport.planes.journeys import JourneyKind, plane_journey
 
 DESIGN = "examples/star-64-gpus.yaml"
 

@@ -7,11 +7,11 @@ import subprocess
 import pytest
 
 import railweave
-from railweave.transport._journey_frames import link_type
 from railweave.transport.codec import decode
 from railweave.transport.journey import JourneyCase, packet_journey
-from railweave.transport.operation import Fault, Operation, OperationCase
+from railweave.transport.journey._frames import link_type
 from railweave.transport.packets import CNP_OPCODE, MTU_BYTES
+from railweave.transport.verbs.operation import Fault, Operation, OperationCase
 
 pytestmark = pytest.mark.real
 

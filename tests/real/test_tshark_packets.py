@@ -11,9 +11,9 @@ import pytest
 
 from railweave.formats.pcap import CapturedPacket, LinkType, write_pcap
 from railweave.transport.codec import Carrier, Envelope, cnp, decode, encode, encode_tcp, erf_record
-from railweave.transport.headers import opcode_name
-from railweave.transport.operation import Fault, Operation, OperationCase, run_operation
+from railweave.transport.codec.headers import opcode_name
 from railweave.transport.packets import MTU_BYTES, Service
+from railweave.transport.verbs.operation import Fault, Operation, OperationCase, run_operation
 from rdma_packets import ENVELOPES, OPCODES, with_opcode
 
 pytestmark = pytest.mark.real

@@ -36,8 +36,8 @@ from railweave.studio.labs._architecture_map import PLANES, map_of
 from railweave.studio.labs._architecture_parts import failure_of, part_view
 from railweave.studio.labs._architecture_planes import plane_view, summary_of
 from railweave.studio.labs._architecture_scene import map_scene
-from railweave.transport.plane_journeys import JourneyKind, plane_journey
 from railweave.transport.planes import plane_role
+from railweave.transport.planes.journeys import JourneyKind, plane_journey
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 DESIGNS = {one.name: one.text for one in examples()}

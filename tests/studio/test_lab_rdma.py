@@ -18,14 +18,14 @@ from railweave.cli._app import app
 from railweave.formats.pcap import read_packets
 from railweave.studio.labs._rdma_words import FAULTS, OPERATIONS
 from railweave.transport.codec import Envelope, decode, encode
-from railweave.transport.operation import Fault, Operation, OperationCase, run_operation
 from railweave.transport.verbs import AdapterTiming, transport_bytes
+from railweave.transport.verbs.operation import Fault, Operation, OperationCase, run_operation
 from railweave.units import format_bytes, format_seconds
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-    from railweave.transport.operation import OperationRun
+    from railweave.transport.verbs.operation import OperationRun
 
 pytestmark = pytest.mark.browser
 WAIT_MS = 20_000

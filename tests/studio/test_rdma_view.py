@@ -34,8 +34,8 @@ from railweave.studio.labs._rdma_document import frame_at, frame_text, key_of, r
 from railweave.studio.labs._rdma_view import hops_of, study
 from railweave.studio.labs._rdma_words import FAULTS, OPERATIONS, fault_choices, service_choices
 from railweave.transport.codec import LinkType, decode
-from railweave.transport.operation import Fault, Operation
 from railweave.transport.verbs import WcStatus
+from railweave.transport.verbs.operation import Fault, Operation
 from railweave.units import format_seconds
 
 DESIGN = """

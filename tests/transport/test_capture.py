@@ -579,7 +579,7 @@ def test_flows_beyond_the_most_are_counted(explain, monkeypatch):
     talk = Talk()
     for qp in range(2, 12):
         talk.request(O.SEND_ONLY, 1, 8, to=qp)
-    monkeypatch.setattr("railweave.transport._capture_flows.FlowTable.__init__.__defaults__", (4,))
+    monkeypatch.setattr("railweave.transport.capture._flows.FlowTable.__init__.__defaults__", (4,))
     study = explain(talk)
     assert len(study.queue_pairs) == 4
     assert study.icrc_right == 10

@@ -21,10 +21,10 @@ from railweave.formats.pcap import (
     LinkType,
     write_pcapng,
 )
-from railweave.transport._capture_columns import IcrcState, Kind, decode_chunk
-from railweave.transport._capture_opcodes import EXTENDED, HAS_AETH, HAS_RETH, ROLE
+from railweave.transport.capture._columns import IcrcState, Kind, decode_chunk
+from railweave.transport.capture._opcodes import EXTENDED, HAS_AETH, HAS_RETH, ROLE
 from railweave.transport.codec import Carrier, cnp, decode, encode
-from railweave.transport.headers import extended_headers
+from railweave.transport.codec.headers import extended_headers
 from railweave.transport.packets import CNP_OPCODE
 from rdma_packets import ENVELOPES, OPCODES, envelopes, packets, with_opcode
 

@@ -16,7 +16,7 @@ from railweave.transport.codec import (
     encode,
     encode_tcp,
 )
-from railweave.transport.headers import extended_headers
+from railweave.transport.codec.headers import extended_headers
 from railweave.transport.packets import CNP_OPCODE, Bth, IbPacket, Opcode, Reth
 from rdma_packets import ENVELOPES, OPCODES, envelopes, packets, with_opcode
 

@@ -9,7 +9,7 @@ from test_codec import covers, field, link_of, names
 
 from railweave.errors import InputError
 from railweave.transport.codec import Envelope, LinkType, decode, encode, encode_tcp, erf_record
-from railweave.transport.headers import HEADERS
+from railweave.transport.codec.headers import HEADERS
 from railweave.transport.packets import Bth, IbPacket, Opcode
 from rdma_packets import ENVELOPES, envelopes, packets, with_opcode
 

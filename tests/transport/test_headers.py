@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from railweave.transport.headers import (
+from railweave.transport.codec.headers import (
     HEADERS,
     Shown,
     extended_headers,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from railweave.transport.codec import Carrier, Envelope, LinkType, decode, encode
-from railweave.transport.icrc import _distance_table, fcs, icrc, internet_checksum, mask, vcrc
+from railweave.transport.codec.icrc import _distance_table, fcs, icrc, internet_checksum, mask, vcrc
 from railweave.transport.packets import Aeth, Bth, IbPacket, Opcode, Reth
 from rdma_packets import ENVELOPES, with_opcode
 

@@ -9,11 +9,11 @@ from _journey_designs import infiniband, roce
 
 from railweave.errors import InputError
 from railweave.formats.pcap import CaptureReader
-from railweave.transport._journey_capture import CAPTURE_START_NS
 from railweave.transport.codec import Carrier, LinkType, decode
 from railweave.transport.journey import JourneyCase, packet_journey
-from railweave.transport.operation import Fault, Operation, OperationCase
+from railweave.transport.journey._capture import CAPTURE_START_NS
 from railweave.transport.packets import CNP_OPCODE, Service
+from railweave.transport.verbs.operation import Fault, Operation, OperationCase
 
 ENDS = ("node001/gpu0", "node002/gpu3")
 SIZE = 10_000

@@ -11,9 +11,9 @@ from railweave.fabric import LinkLayer, PlaneId
 from railweave.fabric._headers import udp_source_port
 from railweave.fabric.names import UnknownNameError, find_node
 from railweave.fabric.trace import trace_path
-from railweave.transport._journey_ends import find_ends
-from railweave.transport._journey_path import find_ways
-from railweave.transport._journey_setup import plane_setup
+from railweave.transport.journey._ends import find_ends
+from railweave.transport.journey._path import find_ways
+from railweave.transport.journey._setup import plane_setup
 
 BACKEND = PlaneId.BACKEND
 PAIRS = [(a, b) for a in range(4) for b in range(4)]

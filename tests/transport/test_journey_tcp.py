@@ -9,8 +9,8 @@ from railweave.fabric import PlaneId
 from railweave.fabric.wire import wire_bytes
 from railweave.transport.codec import decode
 from railweave.transport.journey import JourneyCase, packet_journey
-from railweave.transport.operation import Fault, Operation, OperationCase
 from railweave.transport.packets import Service
+from railweave.transport.verbs.operation import Fault, Operation, OperationCase
 
 MSS = 8948
 DCTCP = "congestion: {scheme: dctcp}"

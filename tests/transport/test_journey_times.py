@@ -12,8 +12,8 @@ from railweave.errors import InputError
 from railweave.fabric.names import find_node
 from railweave.fabric.wire import wire_bytes
 from railweave.transport.journey import JourneyCase, packet_journey
-from railweave.transport.operation import Fault, Operation, OperationCase
 from railweave.transport.packets import CNP_OPCODE, Service
+from railweave.transport.verbs.operation import Fault, Operation, OperationCase
 from railweave.workload import TrafficBuilder
 
 KIB = 1024

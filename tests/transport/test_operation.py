@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from railweave.errors import InputError
-from railweave.transport.operation import (
+from railweave.transport.packets import MTU_BYTES, IbPacket, Opcode, Service
+from railweave.transport.verbs import AdapterTiming, DirectWire, WcStatus
+from railweave.transport.verbs.operation import (
     Actor,
     Arrival,
     Fault,
@@ -22,8 +24,6 @@ from railweave.transport.operation import (
     expected_packets,
     run_operation,
 )
-from railweave.transport.packets import MTU_BYTES, IbPacket, Opcode, Service
-from railweave.transport.verbs import AdapterTiming, DirectWire, WcStatus
 
 ATOMICS = (Operation.COMPARE_SWAP, Operation.FETCH_ADD)
 SENDS = (Operation.SEND, Operation.SEND_IMMEDIATE)

@@ -16,11 +16,10 @@ from railweave.fabric.summary import build_summary
 from railweave.formats.validation import validate
 from railweave.formats.yaml_source import parse_yaml
 from railweave.qos import classes_of
-from railweave.transport import _plane_facts
-from railweave.transport._plane_facts import PlaneFacts, plane_facts
-from railweave.transport.plane_journeys import JourneyKind
-from railweave.transport.plane_map import PLANES, system_map
-from railweave.transport.planes import describe_planes, traffic_class
+from railweave.transport.planes import _facts, describe_planes, traffic_class
+from railweave.transport.planes._facts import PlaneFacts, plane_facts
+from railweave.transport.planes.journeys import JourneyKind
+from railweave.transport.planes.system_map import PLANES, system_map
 from railweave.workload import bytes_by_plane
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -54,7 +53,7 @@ def test_every_fact_has_a_source_and_every_journey_an_application() -> None:
     assert set(facts.applications) == {kind.value for kind in JourneyKind}
     for transport in Transport:
         assert facts.stacks[transport.value].layers
-    text = (Path(_plane_facts.__file__).parent / "data" / "planes.yaml").read_text("utf-8")
+    text = (Path(_facts.__file__).parents[1] / "data" / "planes.yaml").read_text("utf-8")
     document = parse_yaml(text.replace("source: nvlink", "source: nobody"), "x.yaml")
     with pytest.raises(InputError, match="no source is called 'nobody'"):
         validate(PlaneFacts, document)

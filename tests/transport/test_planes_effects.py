@@ -15,14 +15,14 @@ from railweave.api import BuiltDesign
 from railweave.engine.flow import simulate_flow
 from railweave.fabric import find_node
 from railweave.report import plane_journeys as tables
-from railweave.transport._plane_exchanges import crowd, exchange_of, neighbour, neighbours_of
-from railweave.transport.plane_effects import (
+from railweave.transport.planes._exchanges import crowd, exchange_of, neighbour, neighbours_of
+from railweave.transport.planes.effects import (
     hop_effects,
     measured_effects,
     stated_effects,
     study_journey,
 )
-from railweave.transport.plane_journeys import JourneyKind, plane_journey
+from railweave.transport.planes.journeys import JourneyKind, plane_journey
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

@@ -16,7 +16,7 @@ from railweave.fabric import LinkLayer, PlaneId, find_node
 from railweave.fabric.trace import trace_path
 from railweave.fabric.wire import framing, wire_bytes
 from railweave.report import plane_journeys as tables
-from railweave.transport.plane_journeys import (
+from railweave.transport.planes.journeys import (
     PLANE_OF,
     JourneyKind,
     PlaneJourney,

@@ -13,10 +13,10 @@ from ruamel.yaml import YAML
 import railweave
 from railweave.errors import RailweaveError
 from railweave.fabric import NodeKind, find_node
-from railweave.transport.plane_effects import study_journey
-from railweave.transport.plane_journeys import JourneyKind, plane_journey
-from railweave.transport.plane_map import system_map
 from railweave.transport.planes import describe_planes
+from railweave.transport.planes.effects import study_journey
+from railweave.transport.planes.journeys import JourneyKind, plane_journey
+from railweave.transport.planes.system_map import system_map
 from random_designs import designs
 
 

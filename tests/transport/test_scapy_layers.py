@@ -9,8 +9,8 @@ from test_codec import link_of
 
 from railweave.errors import InputError, MissingProgramError
 from railweave.transport.codec import Carrier, Envelope, LinkType, decode, encode
-from railweave.transport.headers import HEADERS, extended_headers
-from railweave.transport.scapy_layers import field_name, layer, to_scapy
+from railweave.transport.codec.headers import HEADERS, extended_headers
+from railweave.transport.codec.scapy_layers import field_name, layer, to_scapy
 from rdma_packets import ENVELOPES, OPCODES, envelopes, packets, with_opcode
 
 roce = pytest.importorskip("scapy.contrib.roce")

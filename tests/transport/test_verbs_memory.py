@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from verbs_pair import ALL, Pair
 
-from railweave.transport._verbs_memory import RegionTable, ScatterList
 from railweave.transport.packets import Service
 from railweave.transport.verbs import (
     Access,
@@ -23,6 +22,7 @@ from railweave.transport.verbs import (
     VerbsError,
     WcStatus,
 )
+from railweave.transport.verbs._memory import RegionTable, ScatterList
 
 PD = ProtectionDomain(0, 1)
 

@@ -7,16 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from verbs_pair import Pair
 
-from railweave.transport._verbs_segments import (
-    MESSAGE_OPCODES,
-    PSN_HALF,
-    READ_RESPONSES,
-    SHAPES,
-    packet_count,
-    psn_add,
-    psn_distance,
-    segment,
-)
 from railweave.transport.packets import (
     CNP_OPCODE,
     MTU_BYTES,
@@ -31,6 +21,16 @@ from railweave.transport.packets import (
     Service,
 )
 from railweave.transport.verbs import Connection, SendOpcode, WcStatus, transport_bytes
+from railweave.transport.verbs._segments import (
+    MESSAGE_OPCODES,
+    PSN_HALF,
+    READ_RESPONSES,
+    SHAPES,
+    packet_count,
+    psn_add,
+    psn_distance,
+    segment,
+)
 
 PSNS = st.integers(0, 2**24 - 1)
 

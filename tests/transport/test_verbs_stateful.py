@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from verbs_pair import ALL, LossyWire, Pair, outside
 
-from railweave.transport._verbs_connect import attributes_to
 from railweave.transport.packets import Service
 from railweave.transport.verbs import (
     Access,
@@ -29,6 +28,7 @@ from railweave.transport.verbs import (
     WcStatus,
     WorkCompletion,
 )
+from railweave.transport.verbs._connect import attributes_to
 
 SLOTS, SLOT = 48, 600
 VALUES = Connection(

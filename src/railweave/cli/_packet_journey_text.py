@@ -12,8 +12,8 @@ from railweave.report.page_table import DASH, PageTable, known
 from railweave.units import format_bytes, format_seconds
 
 if TYPE_CHECKING:
-    from railweave.transport._verbs_types import VerbsEvent
     from railweave.transport.journey import PacketJourney
+    from railweave.transport.verbs._types import VerbsEvent
 
 __all__ = ["tell_capture", "tell_journey"]
 
@@ -50,7 +50,7 @@ def tell_journey(journey: PacketJourney, packet: int | None, events: int) -> Non
 
 
 def _shown(journey: PacketJourney) -> int:
-    from railweave.transport._journey_document import shown_packet
+    from railweave.transport.journey._document import shown_packet
 
     return shown_packet(journey)
 

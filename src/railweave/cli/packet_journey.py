@@ -19,7 +19,7 @@ _ATOMIC_BYTES: Final = "8 B"
 
 
 class OperationName(StrEnum):
-    """Operations of :mod:`railweave.transport.operation`, without loading them at the start."""
+    """Operations of ``railweave.transport.verbs.operation``, which loads later than this."""
 
     SEND = "send"
     SEND_IMMEDIATE = "send-imm"
@@ -48,7 +48,7 @@ class PlaneName(StrEnum):
 
 
 class FaultName(StrEnum):
-    """Faults of :mod:`railweave.transport.operation`."""
+    """Faults of :mod:`railweave.transport.verbs.operation`."""
 
     NONE = "none"
     BAD_RKEY = "bad-rkey"
@@ -194,9 +194,9 @@ def register(group: typer.Typer) -> None:
         from railweave.api import load
         from railweave.fabric import PlaneId
         from railweave.transport.journey import JourneyCase, packet_journey
-        from railweave.transport.operation import Fault, OperationCase
-        from railweave.transport.operation import Operation as Kind
         from railweave.transport.packets import Service
+        from railweave.transport.verbs.operation import Fault, OperationCase
+        from railweave.transport.verbs.operation import Operation as Kind
         from railweave.units import parse_bytes
 
         _check(pcap, at, fault, lost_packet, congested, queue)
@@ -266,7 +266,7 @@ def _check(  # noqa: PLR0917 - options that speak of each other
         InputError: one that speaks of another which is not given.
     """
     if pcap is not None:
-        from railweave.transport._journey_capture import check_capture_name
+        from railweave.transport.journey._capture import check_capture_name
 
         check_capture_name(pcap)
     elif at is not None:

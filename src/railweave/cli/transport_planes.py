@@ -13,8 +13,8 @@ from railweave.cli._options import DesignFile, Fail, Json
 from railweave.cli._output import print_json, print_table, print_text
 
 if TYPE_CHECKING:
-    from railweave.transport.plane_effects import JourneyStudy
     from railweave.transport.planes import PlaneSheet
+    from railweave.transport.planes.effects import JourneyStudy
 
 __all__ = ["register"]
 
@@ -22,7 +22,7 @@ _WIDTH: Final = 80
 
 
 class KindName(StrEnum):
-    """The kinds of :mod:`railweave.transport.plane_journeys`, without loading it at the start."""
+    """The kinds of :mod:`railweave.transport.planes.journeys`, without loading it at the start."""
 
     GRADIENT = "gradient"
     TENSOR = "tensor"
@@ -35,7 +35,7 @@ class KindName(StrEnum):
 
 def _tell_planes(sheets: tuple[PlaneSheet, ...]) -> None:
     from railweave.report.plane_journeys import component_table, plane_table
-    from railweave.transport.plane_map import PLANES
+    from railweave.transport.planes.system_map import PLANES
     from railweave.units import format_bytes
 
     print_table(plane_table(sheets))
@@ -57,7 +57,7 @@ def _tell_planes(sheets: tuple[PlaneSheet, ...]) -> None:
 
 def _tell_journey(study: JourneyStudy, *, measured: bool) -> None:
     from railweave.report import plane_journeys as tables
-    from railweave.transport.plane_journeys import JOURNEYS
+    from railweave.transport.planes.journeys import JOURNEYS
 
     journey = study.journey
     print_text(JOURNEYS[journey.kind], style="bold")
@@ -120,8 +120,8 @@ def register(group: typer.Typer) -> None:
         """
         from railweave.api import load
         from railweave.cli._progress import progress
-        from railweave.transport.plane_effects import study_journey
-        from railweave.transport.plane_journeys import JourneyKind, plane_journey
+        from railweave.transport.planes.effects import study_journey
+        from railweave.transport.planes.journeys import JourneyKind, plane_journey
 
         built = load(design).build().fail(fail or ())
         way = plane_journey(built, JourneyKind(kind.value), source=source, target=target)

@@ -8,14 +8,14 @@ from itertools import groupby
 from typing import Final
 
 from railweave.report.page_table import DASH, PageTable, known, ratio
-from railweave.transport.plane_effects import (
+from railweave.transport.planes import PlaneSheet
+from railweave.transport.planes.effects import (
     HopEffect,
     MeasuredEffect,
     StatedEffect,
 )
-from railweave.transport.plane_journeys import PART_NAMES, PlaneHop, PlaneJourney
-from railweave.transport.plane_map import PLANES
-from railweave.transport.planes import PlaneSheet
+from railweave.transport.planes.journeys import PART_NAMES, PlaneHop, PlaneJourney
+from railweave.transport.planes.system_map import PLANES
 from railweave.units import format_bits_rate, format_bytes, format_seconds
 
 __all__ = [

@@ -6,11 +6,11 @@ from types import MappingProxyType
 from typing import Final
 
 from railweave.experiments import Chart, Experiment, Outcome
-from railweave.transport._compare_measure import measure
-from railweave.transport._compare_score import scores_of, totals_of, weights_of
-from railweave.transport._compare_swap import synthetic_design
-from railweave.transport._compare_types import Requirements, case_for
-from railweave.transport._technologies import Technology, technology_facts
+from railweave.transport.compare._measure import measure
+from railweave.transport.compare._score import scores_of, totals_of, weights_of
+from railweave.transport.compare._swap import synthetic_design
+from railweave.transport.compare._technologies import Technology, technology_facts
+from railweave.transport.compare._types import Requirements, case_for
 
 __all__ = ["CHOICE", "choices"]
 

@@ -356,8 +356,8 @@ def _reproduce(
         named = f", source={source!r}, target={target!r}" if ends else ""
         code += [
             "",
-            "from railweave.transport.plane_effects import study_journey",
-            "from railweave.transport.plane_journeys import JourneyKind, plane_journey",
+            "from railweave.transport.planes.effects import study_journey",
+            "from railweave.transport.planes.journeys import JourneyKind, plane_journey",
             "",
             f"way = plane_journey(built, JourneyKind({way.kind.value!r}){named})",
             "print(way.to_json())",

@@ -1,4 +1,4 @@
-"""Lab 1's journeys: a view on :mod:`railweave.transport.plane_journeys`, kept for all pages."""
+"""Lab 1's journeys: a view on :mod:`railweave.transport.planes.journeys`, kept for all pages."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from railweave.studio.designs import built_design, routing_of
 from railweave.studio.lab import TraceRow
 from railweave.studio.labs._architecture_map import map_of
 from railweave.studio.scene import Flight
-from railweave.transport.plane_effects import JourneyStudy, stated_effects, study_journey
-from railweave.transport.plane_journeys import (
+from railweave.transport.planes.effects import JourneyStudy, stated_effects, study_journey
+from railweave.transport.planes.journeys import (
     JOURNEYS as KINDS,
 )
-from railweave.transport.plane_journeys import (
+from railweave.transport.planes.journeys import (
     JourneyKind,
     PlaneJourney,
     plane_journey,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from railweave.studio.designs import built_design
-from railweave.transport.plane_map import (
+from railweave.transport.planes.system_map import (
     OUTSIDE,
     PLANES,
     Bundle,

@@ -11,7 +11,7 @@ from railweave.studio.scene import Scene, SceneGroup, SceneLink, SceneNode
 from railweave.units import format_bits_rate
 
 if TYPE_CHECKING:
-    from railweave.transport.plane_journeys import PlaneJourney
+    from railweave.transport.planes.journeys import PlaneJourney
 
 __all__ = ["ALL", "map_scene", "shared_link"]
 

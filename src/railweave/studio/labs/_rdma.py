@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 from railweave.errors import InputError
 from railweave.transport.codec import Carrier, Envelope
-from railweave.transport.operation import (
+from railweave.transport.packets import MTU_BYTES, IbPacket, Service
+from railweave.transport.verbs import AdapterTiming, transport_bytes
+from railweave.transport.verbs.operation import (
     ATOMIC_BYTES,
     Fault,
     Operation,
@@ -20,8 +22,6 @@ from railweave.transport.operation import (
     expected_packets,
     run_operation,
 )
-from railweave.transport.packets import MTU_BYTES, IbPacket, Service
-from railweave.transport.verbs import AdapterTiming, transport_bytes
 from railweave.units import parse_quantity
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ def operation_case(state: State) -> OperationCase:
     if not atomic and (size != int(size) or not 0 <= size <= MOST_BYTES):
         raise InputError(
             f"size {state.size}: the lab takes whole bytes from 0 B to {MOST_BYTES >> 20} MiB; "
-            "railweave.transport.operation takes up to 64 MiB"
+            "railweave.transport.verbs.operation takes up to 64 MiB"
         )
     case = OperationCase(
         operation=state.operation,

@@ -9,7 +9,7 @@ from pathlib import Path
 from railweave.formats.pcap import CapturedPacket, write_pcap
 from railweave.studio.labs._rdma import State, played
 from railweave.studio.labs._rdma_document import frame_at, link_of
-from railweave.transport._journey_capture import CAPTURE_START_NS
+from railweave.transport.journey._capture import CAPTURE_START_NS
 
 __all__ = ["capture"]
 

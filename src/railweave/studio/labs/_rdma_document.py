@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from railweave.errors import InputError
 from railweave.studio.labs._rdma import Network, Played, State, Where, envelopes, played
-from railweave.transport._views import syndrome_text
 from railweave.transport.codec import FieldView, Frame, Layer, LinkType, decode, encode
-from railweave.transport.headers import HEADERS, opcode_name
-from railweave.transport.operation import Actor, Part, Phase
+from railweave.transport.codec._views import syndrome_text
+from railweave.transport.codec.headers import HEADERS, opcode_name
 from railweave.transport.packets import CNP_OPCODE, AckSyndrome, IbPacket, Opcode
 from railweave.transport.verbs import WcStatus
+from railweave.transport.verbs.operation import Actor, Part, Phase
 from railweave.units import format_bytes, format_seconds
 
 if TYPE_CHECKING:
@@ -215,7 +215,7 @@ def frame_at(state: State, text: str, packet: int) -> bytes | None:
 
 
 def _why_unseen(state: State, run: Played, packet: int) -> str:
-    from railweave.transport._journey_frames import viewpoint
+    from railweave.transport.journey._frames import viewpoint
 
     if run.journey is not None:
         point = viewpoint(run.journey, state.at)

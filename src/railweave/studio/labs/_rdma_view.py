@@ -47,7 +47,7 @@ def study(state: State, text: str, name: str) -> View:
     at = ""
     limits: tuple[str, ...] = ()
     if journey is not None:
-        from railweave.transport._journey_frames import viewpoint
+        from railweave.transport.journey._frames import viewpoint
 
         ports = tuple(point.name for point in journey.viewpoints())
         at = viewpoint(journey, state.at).name

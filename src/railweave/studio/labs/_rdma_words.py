@@ -19,10 +19,10 @@ from railweave.studio.labs._rdma import (
     operation_case,
     services_of,
 )
-from railweave.transport.headers import opcode_name
-from railweave.transport.operation import Fault, Operation, OperationCase, applicable_faults
+from railweave.transport.codec.headers import opcode_name
 from railweave.transport.packets import MTU_BYTES, Service
 from railweave.transport.verbs import RNR_TIMER_MS, WcStatus, ack_timeout_s
+from railweave.transport.verbs.operation import Fault, Operation, OperationCase, applicable_faults
 from railweave.units import format_bytes, format_seconds
 
 __all__ = [
@@ -291,7 +291,7 @@ def _case_python(case: OperationCase) -> str:
 
 def _imports(case: OperationCase, also: str) -> list[str]:
     names = ["Fault"] * (case.fault is not Fault.NONE) + ["Operation", "OperationCase"]
-    lines = [f"from railweave.transport.operation import {', '.join(names)}{also}"]
+    lines = [f"from railweave.transport.verbs.operation import {', '.join(names)}{also}"]
     if case.service is not Service.RC:
         lines.append("from railweave.transport.packets import Service")
     return lines

@@ -30,7 +30,7 @@ from railweave.studio.labs._rdma_document import frame_text, key_of, run_text
 from railweave.studio.labs._rdma_element import OperationView
 from railweave.studio.labs._rdma_view import View, hops_of, study
 from railweave.studio.parts import TableBox
-from railweave.transport.operation import Fault, Operation
+from railweave.transport.verbs.operation import Fault, Operation
 
 if TYPE_CHECKING:
     from railweave.studio.page import LabPage
