@@ -18,7 +18,7 @@ from railweave.cli._app import app
 from railweave.formats.pcap import read_packets
 from railweave.studio.labs._rdma_words import FAULTS, OPERATIONS
 from railweave.transport.codec import Envelope, decode, encode
-from railweave.transport.verbs import AdapterTiming, transport_bytes
+from railweave.transport.verbs import AdapterTiming
 from railweave.transport.verbs.operation import Fault, Operation, OperationCase, run_operation
 from railweave.units import format_bytes, format_seconds
 
@@ -42,8 +42,7 @@ def expect_value(page: Page, key: str, text: str) -> None:
 def expect_run(page: Page, run: OperationRun) -> None:
     """The tiles show what the Python API gives."""
     done = [one.time_s for one in run.completions if one.host == 0]
-    over = AdapterTiming().overhead_bytes
-    wire = sum(transport_bytes(one.packet) + over for one in run.sent)
+    wire = sum(AdapterTiming().wire_bytes(one.packet) for one in run.sent)
     for key, text in {
         "completion_time": format_seconds(max(done)) if done else "never",
         "rdma_packets": f"{len(run.sent):,}",

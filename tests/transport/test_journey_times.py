@@ -169,6 +169,12 @@ def test_nothing_of_no_bytes():
     assert found.delivered_s > 0
 
 
+def test_ethernet_has_a_shortest_frame():
+    found = journey(roce(), 0, op=Operation.SEND)
+    assert found.times.wire_bytes.tolist() == [84, 82 + 4]
+    assert [len(frame.data) for frame in found.frames()] == [60, 62]
+
+
 # ---------------------------------------------------------------- faults
 
 

@@ -266,6 +266,13 @@ def test_bad_cases_say_what_is_allowed(values: dict[str, object], text: str) -> 
         OperationCase(**({"operation": Operation.SEND, "size_bytes": 64} | values))  # type: ignore[arg-type]
 
 
+def test_a_dead_peer_gets_requests_only() -> None:
+    case = OperationCase(
+        Operation.READ, 2**26, 2048, fault=Fault.DEAD_PEER, retry_count=7, timeout=1
+    )
+    assert len(run_operation(case).sent) == 8
+
+
 def test_faults_that_mean_nothing_are_not_offered() -> None:
     assert Fault.BAD_RKEY not in applicable_faults(Operation.SEND)
     assert Fault.LOST_ACK in applicable_faults(Operation.SEND)

@@ -20,7 +20,7 @@ from railweave.transport.packets import (
     Reth,
     Service,
 )
-from railweave.transport.verbs import Connection, SendOpcode, WcStatus, transport_bytes
+from railweave.transport.verbs import Connection, SendOpcode, WcStatus
 from railweave.transport.verbs._segments import (
     MESSAGE_OPCODES,
     PSN_HALF,
@@ -92,7 +92,7 @@ def test_shapes_know_the_extra_headers() -> None:
     ],
 )
 def test_transport_bytes_are_the_headers(packet: IbPacket, size: int) -> None:
-    assert transport_bytes(packet) == size
+    assert packet.transport_bytes == size
 
 
 @pytest.mark.parametrize("opcode", [SendOpcode.SEND, SendOpcode.RDMA_WRITE, SendOpcode.RDMA_READ])

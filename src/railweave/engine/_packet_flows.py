@@ -18,7 +18,7 @@ from railweave.engine.packet_settings import PacketSettings
 from railweave.errors import EngineError
 from railweave.fabric import Fabric, LinkLayer, NodeKind, PlaneId
 from railweave.fabric.routing import Routing, RoutingSet
-from railweave.fabric.wire import Framing
+from railweave.fabric.wire import SHORTEST_FRAME_BYTES, Framing
 from railweave.qos import CongestionControl, Dcqcn, NicQos, ReceiverDriven, algorithm
 from railweave.workload import Traffic
 
@@ -410,8 +410,8 @@ def nic_config(kind: AdapterKind) -> PacketNicConfig:
     # room for what is overtaken and for as much again, so that a loss is seen within the window
     c.reorder_window_packets = max(_REORDER_WINDOW, 2 * mine.reorder_packets)
     c.ack_every = mine.ack_every
-    c.ack_bytes = max(84, frame.overhead_bytes + _AETH_BYTES)
-    c.cnp_bytes = max(84, frame.overhead_bytes + _CNP_BYTES)
+    c.ack_bytes = max(SHORTEST_FRAME_BYTES, frame.overhead_bytes + _AETH_BYTES)
+    c.cnp_bytes = max(SHORTEST_FRAME_BYTES, frame.overhead_bytes + _CNP_BYTES)
     c.cnp_interval_ps = round(theirs.cnp_interval_s * PS)
     c.timeout_ps = round(mine.retry.timer_s * PS)
     c.retries = mine.retry.retries

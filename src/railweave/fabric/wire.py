@@ -27,10 +27,12 @@ from railweave.fabric._arrays import PlaneId
 
 __all__ = [
     "DEFAULT_MTU_BYTES",
+    "SHORTEST_FRAME_BYTES",
     "Framing",
     "encryption_bytes",
     "encryption_on",
     "framing",
+    "least_wire_bytes",
     "payload_efficiency",
     "wire_bytes",
 ]
@@ -38,6 +40,8 @@ __all__ = [
 F64 = npt.NDArray[np.float64]
 
 _ETHERNET = {"preamble": 8, "ethernet header": 14, "FCS": 4, "inter-packet gap": 12}
+#: the shortest Ethernet frame with preamble and gap: 46 bytes between its header and its FCS
+SHORTEST_FRAME_BYTES: Final = sum(_ETHERNET.values()) + 46
 _PARTS: dict[Transport, dict[str, int]] = {
     Transport.ROCEV2: {**_ETHERNET, "IPv4": 20, "UDP": 8, "BTH": 12, "ICRC": 4},
     Transport.INFINIBAND: {"LRH": 8, "BTH": 12, "ICRC": 4, "VCRC": 2},
@@ -137,6 +141,11 @@ def wire_bytes(payload_bytes: F64 | float, frame: Framing) -> F64:
     packets = np.maximum(1.0, np.ceil(payload / frame.mtu_bytes))
     wire: F64 = payload + packets * frame.overhead_bytes
     return wire
+
+
+def least_wire_bytes(frame: Framing) -> int:
+    """Return what the shortest packet takes on the wire; 0 where the link sets no least size."""
+    return SHORTEST_FRAME_BYTES if "ethernet header" in dict(frame.parts) else 0
 
 
 def payload_efficiency(frame: Framing) -> float:

@@ -11,6 +11,7 @@ from enum import IntEnum
 from typing import Final
 
 __all__ = [
+    "BTH_AND_ICRC_BYTES",
     "CNP_OPCODE",
     "MTU_BYTES",
     "AckSyndrome",
@@ -30,6 +31,8 @@ __all__ = [
 MTU_BYTES: Final = (256, 512, 1024, 2048, 4096)
 #: BTH opcode of RoCEv2's congestion notification packet
 CNP_OPCODE: Final = 0x81
+#: what every packet of the transport has
+BTH_AND_ICRC_BYTES: Final = 12 + 4
 
 
 class Service(IntEnum):
@@ -176,6 +179,16 @@ class IbPacket:
     immediate: int | None = None
     invalidate_rkey: int | None = None
     payload: bytes = b""
+
+    @property
+    def transport_bytes(self) -> int:
+        """Bytes from BTH to ICRC, padding included; what is below the transport comes on top."""
+        size = BTH_AND_ICRC_BYTES + len(self.payload) + -len(self.payload) % 4
+        size += 16 * (self.bth.opcode == CNP_OPCODE)  # reserved
+        size += 8 * (self.deth is not None) + 16 * (self.reth is not None)
+        size += 28 * (self.atomic is not None) + 4 * (self.aeth is not None)
+        size += 8 * (self.atomic_ack is not None) + 4 * (self.immediate is not None)
+        return size + 4 * (self.invalidate_rkey is not None)
 
     @property
     def service(self) -> Service | None:

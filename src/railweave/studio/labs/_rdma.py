@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from railweave.errors import InputError
 from railweave.transport.codec import Carrier, Envelope
-from railweave.transport.packets import MTU_BYTES, IbPacket, Service
-from railweave.transport.verbs import AdapterTiming, transport_bytes
+from railweave.transport.packets import BTH_AND_ICRC_BYTES, MTU_BYTES, IbPacket, Service
+from railweave.transport.verbs import AdapterTiming
 from railweave.transport.verbs.operation import (
     ATOMIC_BYTES,
     Fault,
@@ -49,8 +49,6 @@ __all__ = [
 MOST_PACKETS: Final = 16_384
 MOST_BYTES: Final = 16 * 1024**2
 _ATOMICS: Final = (Operation.COMPARE_SWAP, Operation.FETCH_ADD)
-#: headers of the BTH and the ICRC, which a framing counts and an adapter's timing does not
-_TRANSPORT_BYTES: Final = 16
 _IPV6_MORE: Final = 20
 
 
@@ -200,12 +198,15 @@ def operation_case(state: State) -> OperationCase:
 def timing_of(network: Network) -> AdapterTiming:
     """Return the adapters' timing: the model's own, with the bytes of this network's headers."""
     from railweave.design.models import Transport
-    from railweave.fabric.wire import framing
+    from railweave.fabric.wire import framing, least_wire_bytes
 
     infiniband = network is Network.INFINIBAND
     parts = framing(Transport.INFINIBAND if infiniband else Transport.ROCEV2)
     more = _IPV6_MORE if network is Network.IPV6 else 0
-    return AdapterTiming(overhead_bytes=parts.overhead_bytes - _TRANSPORT_BYTES + more)
+    return AdapterTiming(
+        overhead_bytes=parts.overhead_bytes - BTH_AND_ICRC_BYTES + more,
+        least_bytes=least_wire_bytes(parts),
+    )
 
 
 def envelopes(network: Network) -> tuple[Envelope, Envelope]:
@@ -293,7 +294,7 @@ def played(state: State, text: str) -> Played:
     timing = timing_of(state.network)
     run = run_operation(operation_case(state), timing=timing)
     packets = tuple(one.packet for one in run.sent)
-    sizes = tuple(transport_bytes(packet) + timing.overhead_bytes for packet in packets)
+    sizes = tuple(timing.wire_bytes(packet) for packet in packets)
     return Played(run, packets, sizes, None, ("host 0", "host 1"), ("a wire",))
 
 

@@ -305,7 +305,9 @@ def _wire_python(state: State, case: OperationCase) -> str:
     lines, given = _imports(case, ", run_operation"), ""
     if timing != AdapterTiming():
         lines.append("from railweave.transport.verbs import AdapterTiming")
-        given = f", timing=AdapterTiming(overhead_bytes={timing.overhead_bytes})"
+        other = timing.least_bytes != AdapterTiming().least_bytes
+        least = f", least_bytes={timing.least_bytes}" if other else ""
+        given = f", timing=AdapterTiming(overhead_bytes={timing.overhead_bytes}{least})"
     lines += [
         "",
         f"run = run_operation({_case_python(case)}{given})",

@@ -9,7 +9,7 @@ import numpy as np
 
 from railweave.design.models import Transport
 from railweave.errors import InputError
-from railweave.fabric.wire import encryption_bytes
+from railweave.fabric.wire import encryption_bytes, least_wire_bytes
 from railweave.transport.journey._clock import PacketTimes, Passage, times_of
 from railweave.transport.journey._setup import (
     PlaneSetup,
@@ -20,7 +20,7 @@ from railweave.transport.journey._setup import (
 )
 from railweave.transport.journey._tcp import TcpRun, run_tcp
 from railweave.transport.journey._wire import Congestion, Feedback, PathWire
-from railweave.transport.packets import MTU_BYTES, IbPacket, Service
+from railweave.transport.packets import BTH_AND_ICRC_BYTES, MTU_BYTES, IbPacket, Service
 from railweave.transport.verbs._network import AdapterTiming, Arrival
 from railweave.transport.verbs._operation_run import FaultyWire
 from railweave.transport.verbs._types import Actor, Part, Phase, VerbsEvent
@@ -41,7 +41,6 @@ __all__ = ["MOST_PACKETS", "JourneyRun", "run_journey"]
 
 #: packets of one message: what is listed hop by hop must stay readable, and in memory
 MOST_PACKETS: Final = 16_384
-_BTH_AND_ICRC: Final = 16
 _LOSING: Final = (Fault.LOST_PACKET, Fault.LOST_ACK, Fault.DEAD_PEER)
 _ATOMICS: Final = (Operation.COMPARE_SWAP, Operation.FETCH_ADD)
 #: a transfer inside a scale-up domain moves in so many segments, as in the packet engine
@@ -160,17 +159,21 @@ def _rdma(
     def lose(direction: int, packet: IbPacket) -> int:
         return places[direction] if oracle.carry(packet, direction, 0.0) is None else -1
 
+    rate = ways[0].hops[ways[0].network[0]].rate_bps
+    timing = AdapterTiming(
+        rate,
+        setup.overhead_bytes - BTH_AND_ICRC_BYTES,
+        processing_s=0.0,  # the adapters' latencies are the ways' own
+        least_bytes=least_wire_bytes(setup.framing),
+    )
     wire = PathWire(
         make_clocks(setup, built, congestion),
-        setup.overhead_bytes,
+        timing,
         congestion=congestion,
         feedback=setup.feedback,
         seed=seed,
         lose=lose,
     )
-    rate = ways[0].hops[ways[0].network[0]].rate_bps
-    # the adapters' latencies are the ways' own
-    timing = AdapterTiming(rate, setup.overhead_bytes - _BTH_AND_ICRC, processing_s=0.0)
     run = run_operation(operation, wire, timing=timing)
     return JourneyRun(
         setup,

@@ -13,16 +13,15 @@ from railweave.fabric._headers import random_stream
 from railweave.fabric._paths import splitmix64
 from railweave.transport.journey._clock import PacketTimes, Passage, WayClock, times_of
 from railweave.transport.packets import CNP_OPCODE, IbPacket, Opcode
-from railweave.transport.verbs._network import Arrival
+from railweave.transport.verbs._network import AdapterTiming, Arrival
 
 if TYPE_CHECKING:
     from railweave.qos import EcnThresholds
 
-__all__ = ["Congestion", "Feedback", "Marks", "PathWire", "Sent", "transport_bytes"]
+__all__ = ["Congestion", "Feedback", "Marks", "PathWire", "Sent"]
 
 #: packets that an adapter makes itself: nothing of them is read from memory
 _OWN: Final = (Opcode.ACKNOWLEDGE, Opcode.ATOMIC_ACKNOWLEDGE)
-_CNP_BYTES: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,16 +65,6 @@ class Sent:
     memory: bool
 
 
-def transport_bytes(packet: IbPacket) -> int:
-    """Return the bytes of a packet between its BTH and its ICRC: headers, payload, pad."""
-    size = len(packet.payload) + -len(packet.payload) % 4
-    size += 8 * (packet.deth is not None) + 16 * (packet.reth is not None)
-    size += 28 * (packet.atomic is not None) + 4 * (packet.aeth is not None)
-    size += 8 * (packet.atomic_ack is not None) + 4 * (packet.immediate is not None)
-    size += 4 * (packet.invalidate_rkey is not None)
-    return size + _CNP_BYTES * (packet.bth.opcode == CNP_OPCODE)
-
-
 class Marks:
     """Draws which packets are marked: one number each, from the stream of a seed."""
 
@@ -95,7 +84,7 @@ class PathWire:
 
     Args:
         clocks: of the way there and the way back.
-        overhead_bytes: what BTH and everything below it take on the wire.
+        timing: of the adapters, which says what a packet takes on the wire.
         congestion: a queue of others, None without.
         feedback: what receivers do about marks.
         seed: of the marks.
@@ -106,7 +95,7 @@ class PathWire:
     def __init__(
         self,
         clocks: tuple[WayClock, WayClock],
-        overhead_bytes: int,
+        timing: AdapterTiming,
         *,
         congestion: Congestion | None,
         feedback: Feedback,
@@ -115,7 +104,7 @@ class PathWire:
     ) -> None:
         self.sent: list[Sent] = []
         self._clocks = clocks
-        self._overhead = overhead_bytes
+        self._timing = timing
         self._congestion = congestion
         self._feedback = feedback
         self._marks = Marks(seed)
@@ -135,7 +124,7 @@ class PathWire:
         notification = packet.bth.opcode == CNP_OPCODE
         memory = packet.operation not in _OWN and not notification
         lost = self._lose(source, packet)
-        size = self._overhead + transport_bytes(packet)
+        size = self._timing.wire_bytes(packet)
         passage = self._clocks[source].send(
             size, now_s, memory=memory, lost_at=lost, ahead=notification
         )

@@ -24,7 +24,6 @@ from railweave.transport.verbs._network import (
     Wire,
 )
 from railweave.transport.verbs._queue_pair import SUPPORTED, QpCapabilities, QueuePair
-from railweave.transport.verbs._segments import transport_bytes
 from railweave.transport.verbs._states import (
     RNR_TIMER_MS,
     TRANSITIONS,
@@ -97,5 +96,4 @@ __all__ = [
     "check_transition",
     "connect",
     "rnr_timer_s",
-    "transport_bytes",
 ]

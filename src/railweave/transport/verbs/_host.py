@@ -24,7 +24,6 @@ from railweave.transport.verbs._network import (
     Wire,
 )
 from railweave.transport.verbs._queue_pair import QpCapabilities, QueuePair
-from railweave.transport.verbs._segments import transport_bytes
 from railweave.transport.verbs._types import Access, Actor, Part, Phase, VerbsError, VerbsEvent
 
 __all__ = ["AsyncEvent", "Host", "Network"]
@@ -181,7 +180,7 @@ class Host:
 
     def route_header(self, packet: IbPacket) -> bytes:
         """Give the 40-byte GRH that a datagram from the other host has before its payload."""
-        below = transport_bytes(packet)
+        below = packet.transport_bytes
         first = (6 << 28).to_bytes(4, "big") + below.to_bytes(2, "big") + bytes((0x1B, 64))
         return first + gid(1 - self.number) + self.gid
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from railweave.errors import EngineError
+from railweave.fabric.wire import SHORTEST_FRAME_BYTES
 from railweave.transport.packets import CNP_OPCODE, IbPacket
-from railweave.transport.verbs._segments import transport_bytes
 from railweave.transport.verbs._types import Actor, Part, Phase, VerbsEvent
 
 __all__ = ["AdapterTiming", "Arrival", "DirectWire", "EventLoop", "Port", "SentPacket", "Wire"]
@@ -41,18 +41,23 @@ class Wire(Protocol):
 class AdapterTiming:
     """How quick an adapter is.
 
-    ``rate_bps`` and ``overhead_bytes`` (what stands around the transport's bytes) space the packets
-    it sends. ``processing_s`` passes between the doorbell and the first packet, and between a
-    request's arrival and its answer; 0.25 µs is an assumption.
+    ``rate_bps``, ``overhead_bytes`` (what stands around the transport's bytes) and ``least_bytes``
+    (of the shortest frame) space the packets it sends. ``processing_s`` passes between the doorbell
+    and the first packet, and between a request's arrival and its answer; 0.25 µs is an assumption.
     """
 
     rate_bps: float = 400e9
     overhead_bytes: int = ROCEV2_OVERHEAD_BYTES
     processing_s: float = 250e-9
+    least_bytes: int = SHORTEST_FRAME_BYTES
+
+    def wire_bytes(self, packet: IbPacket) -> int:
+        """Bytes that a packet takes on the wire."""
+        return max(packet.transport_bytes + self.overhead_bytes, self.least_bytes)
 
     def duration_s(self, packet: IbPacket) -> float:
         """Time that a packet's bits take to leave."""
-        return (transport_bytes(packet) + self.overhead_bytes) * 8 / self.rate_bps
+        return self.wire_bytes(packet) * 8 / self.rate_bps
 
 
 class DirectWire:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from railweave.transport.packets import CNP_OPCODE, IbPacket, Opcode, Service
+from railweave.transport.packets import Opcode, Service
 
 __all__ = [
     "MESSAGE_OPCODES",
@@ -20,7 +20,6 @@ __all__ = [
     "psn_add",
     "psn_distance",
     "segment",
-    "transport_bytes",
 ]
 
 PSN_MASK: Final = 0xFFFFFF
@@ -115,16 +114,3 @@ def segment(family: Family, index: int, count: int) -> Opcode:
 def opcode_byte(service: Service, opcode: Opcode) -> int:
     """Join service and operation into the BTH's opcode byte."""
     return service << 5 | opcode
-
-
-def transport_bytes(packet: IbPacket) -> int:
-    """Count the bytes from BTH to ICRC; what is below the transport comes on top."""
-    size = 12 + 4 + len(packet.payload) + packet.bth.pad
-    size += 16 if packet.bth.opcode == CNP_OPCODE else 0  # reserved bytes
-    size += 8 if packet.deth else 0
-    size += 16 if packet.reth else 0
-    size += 28 if packet.atomic else 0
-    size += 4 if packet.aeth else 0
-    size += 8 if packet.atomic_ack else 0
-    size += 4 if packet.immediate is not None else 0
-    return size + (4 if packet.invalidate_rkey is not None else 0)
