@@ -46,7 +46,8 @@ def tell_journey(journey: PacketJourney, packet: int | None, events: int) -> Non
             print_table(_header_table(journey, number))
     print_text("")
     for note in journey.notes:
-        print_text(textwrap.fill(note, _WIDTH), style="dim")
+        text = textwrap.fill(f"- {note}", _WIDTH, subsequent_indent="  ")
+        print_text(text, style="dim")
 
 
 def _shown(journey: PacketJourney) -> int:
