@@ -49,7 +49,7 @@ def test_the_line_of_the_issue(cli, tmp_path):
     lines = outcome.out.splitlines()
     steps = ["register", "connect", "post", "transport", "complete"]
     assert [line for line in lines if line in steps] == steps
-    assert "node01/gpu0 is taken for node001/gpu0" in lines
+    assert "- node01/gpu0 is taken for node001/gpu0" in lines
     packets = list(read_packets(path))
     assert len(packets) == 17
     read = [decode(packet.data) for packet in packets]
