@@ -12,11 +12,17 @@ from railweave.transport.packets import (
     Bth,
     Deth,
     IbPacket,
+    Opcode,
     Reth,
 )
 
 #: every opcode that a service has, and the CNP
 OPCODES = [opcode for opcode in range(256) if extended_headers(opcode) is not None]
+#: packets that are as long as the path MTU
+BEFORE_THE_LAST = {
+    Opcode.SEND_FIRST, Opcode.SEND_MIDDLE, Opcode.WRITE_FIRST, Opcode.WRITE_MIDDLE,
+    Opcode.READ_RESPONSE_FIRST, Opcode.READ_RESPONSE_MIDDLE,
+}  # fmt: skip
 ENVELOPES = {
     "rocev2-ipv4": Envelope(Carrier.ROCEV2, identification=0x1234, source_port=50321),
     "rocev2-ipv4-vlan": Envelope(Carrier.ROCEV2, vlan=120, vlan_priority=3, dscp=26, ecn=3),
@@ -65,12 +71,20 @@ def _number(bits):
 
 @st.composite
 def packets(draw):
-    """Any packet that there can be, with small payloads."""
+    """Any packet that there can be, with small payloads where they need not be a path MTU."""
     opcode = draw(st.sampled_from(OPCODES))
     data = draw(st.binary(max_size=40)) if has_payload(opcode) else b""
+    low = opcode & 0b11111 if opcode != CNP_OPCODE else None
+    if low in BEFORE_THE_LAST:
+        data = data.ljust(draw(st.sampled_from((256, 512))), b"x")
+    length = _number(32)
+    if low in {Opcode.WRITE_ONLY, Opcode.WRITE_ONLY_IMMEDIATE}:
+        length = st.just(len(data))
+    elif low == Opcode.WRITE_FIRST:
+        length = st.integers(len(data) + 1, (1 << 32) - 1)
     fields = {
         "DETH": ("deth", st.builds(Deth, _number(32), _number(24))),
-        "RETH": ("reth", st.builds(Reth, _number(64), _number(32), _number(32))),
+        "RETH": ("reth", st.builds(Reth, _number(64), _number(32), length)),
         "AtomicETH": (
             "atomic",
             st.builds(AtomicEth, _number(64), _number(32), _number(64), _number(64)),

@@ -96,6 +96,48 @@ def test_one_queue_pair(cli, qp):
     assert all("qp 0x11" in line for line in lines if line[:7].strip())
 
 
+def test_times_have_the_digits_of_the_file(cli, tmp_path):
+    packets = Talk(step_ns=84).write(1, 3).packets
+    for name, nanoseconds, times in (
+        ("ns.pcap", True, ["0.000000000", "0.000000084", "0.000000168"]),
+        ("us.pcap", False, ["0.000000"] * 3),
+    ):
+        write_pcap(tmp_path / name, packets, nanoseconds=nanoseconds)
+        lines = cli("packet", "decode", str(tmp_path / name), "--packets").out.splitlines()
+        assert [line.split()[1] for line in lines if line[:7].strip()] == times
+
+
+def test_message_says_what_answered_it(cli, capture):
+    talk = Talk().write(1, 2).request(O.FETCH_ADD, 3).atomic_ack(3)
+    talk.request(O.SEND_ONLY, 4, 64).ack(4, 0x61).request(O.SEND_ONLY, 5, 64)
+    out = cli("packet", "decode", capture(talk)).out
+    rows = [line.split() for line in out.splitlines() if line.startswith("0.0")]
+    assert [(row[2], row[-2], row[-1]) for row in rows] == [
+        ("write", "yes", "ACK"), ("faa", "yes", "ACK"), ("send", "yes", "NAK"),
+        ("send", "yes", "none"),
+    ]  # fmt: skip
+    assert rows[1][3:5] == ["8", "B"]
+    assert "all seen: each packet is in the capture" in out
+
+
+def test_dead_peer_is_an_error(cli, capture):
+    talk = Talk(step_ns=131_000)
+    for _ in range(4):
+        talk.request(O.SEND_ONLY, 5, 64)
+    outcome = cli("packet", "decode", capture(talk))
+    assert outcome.code == 1
+    assert "error peer-silent" in outcome.out
+
+
+def test_throughput_tells_no_more_than_the_link_carries(cli, capture):
+    talk = Talk(step_ns=84)
+    for psn in range(0, 400, 40):
+        talk.write(psn, 40, mtu=4096)
+    out = " ".join(cli("packet", "decode", capture(talk)).out.split())
+    most = float(out.split("most ")[1].split(" Gb/s")[0])
+    assert 380 <= most <= 400
+
+
 def test_list_says_how_it_goes_on(cli):
     out = cli("packet", "decode", MIXED, "--packets", "--limit", "3").out
     assert out.splitlines()[-1] == "From packet 4 on there are more: --start 4 goes on."

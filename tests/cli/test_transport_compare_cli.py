@@ -103,6 +103,27 @@ def test_excluded_technologies_have_their_reason(cli):
     assert outcome.out.count("is out: TLS is asked for") == 3
 
 
+@pytest.mark.parametrize("more", [(), ("--json",)])
+def test_nothing_left_is_a_failed_check(cli, more):
+    outcome = cli(*LINE, "--max-power", "1 W", *more)
+    assert outcome.code == 1
+    assert not outcome.err
+    assert "None of the four meets every requirement: Ethernet, TCP: switches and adapters" in (
+        re.sub(r"\s+", " ", outcome.out)
+    )
+
+
+def test_shares_that_do_not_add_up_are_said(cli):
+    line = [*LINE[:-1], f"{MIX}:0.7,all-reduce:1MiB:0.9"]
+    outcome = cli(*line)
+    assert outcome.code == 0, outcome.err
+    text = re.sub(r"\s+", " ", outcome.out)
+    assert (
+        "he shares of the mix add up to 1.6, not 1, and count by their sum: 43.8 % all-to-all, "
+        "56.2 % all-reduce" in text
+    )
+
+
 @pytest.mark.parametrize(
     ("more", "said"),
     [

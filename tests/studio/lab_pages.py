@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 #: a job in a worker may be among what is waited for
-WAIT_MS = 60_000
+WAIT_MS = 120_000
 
 
 def answered(page: Page) -> None:

@@ -10,7 +10,7 @@ from test_codec import covers, field, link_of, names
 from railweave.errors import InputError
 from railweave.transport.codec import Envelope, LinkType, decode, encode, encode_tcp, erf_record
 from railweave.transport.codec.headers import HEADERS
-from railweave.transport.packets import Bth, IbPacket, Opcode
+from railweave.transport.packets import Bth, IbPacket, Opcode, Reth
 from rdma_packets import ENVELOPES, envelopes, packets, with_opcode
 
 LINKS = [*LinkType, 0, 127, 105]
@@ -138,7 +138,7 @@ def test_padding_that_is_not_there():
 
 
 def test_a_capture_with_short_frames_still_gives_the_headers():
-    packet = with_opcode(Opcode.WRITE_FIRST, bytes(4096))
+    packet = replace(with_opcode(Opcode.WRITE_FIRST, bytes(4096)), reth=Reth(0x7000, 9, 8192))
     frame = decode(encode(packet, Envelope())[:96])
     assert frame.packet.reth == packet.reth
     assert frame.packet.bth == packet.bth

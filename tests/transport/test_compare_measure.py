@@ -18,6 +18,7 @@ from railweave.transport.compare import (
     CompareCase,
     Measurements,
     MixPart,
+    Requirements,
     Technology,
     case_for,
     case_key,
@@ -31,6 +32,8 @@ from railweave.transport.compare import (
     technology_facts,
     technology_of,
 )
+from railweave.transport.compare._measure import _shares_text
+from railweave.transport.compare._score import scores_of
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 #: what a user would write for each technology, in place of "transport: rocev2"
@@ -329,6 +332,30 @@ def test_a_mix_is_read_and_written():
     mix = parse_mix(text)
     assert [part.share for part in mix] == [0.7, 1.0]
     assert parse_mix(mix_text(mix)) == mix
+
+
+def shared(*shares: float) -> tuple[MixPart, ...]:
+    return tuple(replace(part, share=share) for part, share in zip(MIX, shares, strict=True))
+
+
+def test_shares_count_by_their_sum_and_it_is_said():
+    found = measured(SMALL, replace(CASE, mix=shared(0.9, 0.6)))
+    said = (
+        "the shares of the mix add up to 1.5, not 1, and count by their sum: 60.0 % all-reduce, "
+        "40.0 % all-to-all"
+    )
+    assert said in found.assumptions
+    mine, plain = (scores_of(Requirements(), one) for one in (found, measured()))
+    for technology in Technology:  # MIX has 0.6 and 0.4
+        assert mine[technology][0].value == pytest.approx(plain[technology][0].value, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("shares", "said"),
+    [((2.0, 2.0), True), ((1.0, 2.0), True), ((0.7, 0.3), False), ((1.0, 1.0), False)],
+)
+def test_shares_that_add_up_or_are_left_out_need_no_word(shares, said):
+    assert bool(_shares_text(shared(*shares))) == said
 
 
 @pytest.mark.parametrize(

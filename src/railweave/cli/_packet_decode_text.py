@@ -26,6 +26,8 @@ _A_LINE: Final = 16
 _MOST_SHOWN_BYTES: Final = 256
 _NAME: Final = 13
 _FCS: Final = 4
+#: how a message's answer stands in the table; a refusal is a NAK
+_ANSWERS: Final = {"acknowledged": "ACK", "none": "none", "receiver not ready": "RNR"}
 
 
 def _fill(text: str, first: str = "", later: str = "") -> str:
@@ -106,15 +108,17 @@ def _throughput(study: CaptureStudy) -> str:
         sum(step.rdma_bytes for step in steps[i : i + together])
         for i in range(0, len(steps), together)
     ]
-    peak, width = max(sums), together * study.step_s
-    mean = format_bits_rate(8 * study.rdma_bytes / study.duration_s)
-    if not peak or len(sums) < 2:
-        return f"mean {mean} of RDMA payload"
-    bars = "".join(_BARS[value * (len(_BARS) - 1) // peak] for value in sums)
-    return (
-        f"mean {mean} of RDMA payload, most {format_bits_rate(8 * peak / width)} in steps of "
-        f"{format_seconds(width)}: {bars}"
-    )
+    highest, total = max(sums), sum(sums)
+    text = f"mean {format_bits_rate(8 * total / study.duration_s)} of RDMA payload"
+    if len({p.interface for p in study.queue_pairs}) > 1:
+        text += " (all interfaces added up)"
+    if study.peak_bps:
+        most = format_bits_rate(study.peak_bps)
+        text += f", most {most} over {format_seconds(study.peak_s)}"
+    if not highest or len(sums) < 2:
+        return text
+    bars = "".join(_BARS[value * (len(_BARS) - 1) // highest] for value in sums)
+    return f"{text}; a bar is {format_seconds(together * study.step_s)}: {bars}"
 
 
 def _pair_table(study: CaptureStudy, most: int) -> PageTable:
@@ -162,11 +166,14 @@ def _count(number: int) -> str:
 
 
 def _message_table(study: CaptureStudy, most: int) -> PageTable:
+    from railweave.transport.capture import time_digits
     from railweave.units import format_bytes, format_seconds
+
+    digits = time_digits(study.interfaces)
 
     def row(message: MessageSeen) -> tuple[str, ...]:
         return (
-            f"{(message.begin_ns - study.first_ns) / 1e9:.6f}",
+            f"{(message.begin_ns - study.first_ns) / 1e9:.{digits}f}",
             str(message.flow),
             message.operation,
             format_bytes(message.bytes) if message.bytes else "0 B",
@@ -174,6 +181,7 @@ def _message_table(study: CaptureStudy, most: int) -> PageTable:
             f"{message.packets:,}",
             _count(message.again),
             "yes" if message.complete else "no",
+            _ANSWERS.get(message.answer, "NAK") if message.answer else DASH,
         )
 
     names = {operation.name for operation in study.operations}
@@ -184,14 +192,27 @@ def _message_table(study: CaptureStudy, most: int) -> PageTable:
     )
     shown = study.messages[:most]
     more = len(study.messages) - len(shown)
-    notes = (f"{more:,} further ones: --limit or --json show them.",) if more > 0 else ()
+    notes = ["all seen: each packet is in the capture; answer: what the responder said of it."]
+    if more > 0:
+        notes.append(f"{more:,} further ones: --limit or --json show them.")
     return PageTable(
         id="messages",
         title=f"Messages: {totals}",
-        header=("begin (s)", "#", "operation", "bytes", "took", "packets", "again", "whole"),
+        header=(
+            "begin (s)",
+            "#",
+            "operation",
+            "bytes",
+            "took",
+            "packets",
+            "again",
+            "all seen",
+            "answer",
+        ),
         rows=tuple(map(row, shown)),
-        notes=notes,
-        text_columns=("operation", "whole"),
+        notes=tuple(notes),
+        text_columns=("operation", "all seen", "answer"),
+        optional=("took",),
     )
 
 
@@ -231,10 +252,12 @@ def show_list(file: Path, start: int, most: int, qp: int | None, *, json: bool) 
 
 def _tell_line(line: PacketLine) -> None:
     ends = f"{line.source} → {line.target} " if line.source else ""
-    text = f"{line.number:>7} {line.time_s:>11.6f} {ends}{line.info or line.kind}"
+    width = 11 if line.time_digits <= 6 else line.time_digits + 3
+    time = f"{line.time_s:>{width}.{line.time_digits}f}"
+    text = f"{line.number:>7} {time} {ends}{line.info or line.kind}"
     if line.captured_bytes < line.wire_bytes:
         text += f", {line.captured_bytes:,} of {line.wire_bytes:,} bytes kept"
-    print_text(_fill(text, "", " " * 20))
+    print_text(_fill(text, "", " " * (width + 9)))
 
 
 def show_packet(file: Path, number: int, *, json: bool) -> None:

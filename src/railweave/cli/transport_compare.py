@@ -109,7 +109,8 @@ Mix = Annotated[
     typer.Option(
         "--mix",
         help="Large collectives, each operation:size:share, by commas:"
-        " all-reduce:256MiB:0.7,all-to-all:64MiB:0.3. Default: the design's, or the workload's.",
+        " all-reduce:256MiB:0.7,all-to-all:64MiB:0.3; shares count by their sum."
+        " Default: the design's, or the workload's.",
     ),
 ]
 Small = Annotated[
@@ -132,7 +133,8 @@ Cores = Annotated[
     typer.Option("--cores", min=1, help="Of one server. Default: 56 for each socket."),
 ]
 Quick = Annotated[
-    bool, typer.Option("--quick", help="Fewer GPUs (64) and packets, without the library's model.")
+    bool,
+    typer.Option("--quick", help="Fewer GPUs (64) and lost packets, without the library's model."),
 ]
 TeamOption = Annotated[Team, typer.Option("--team", help="What the network team knows.")]
 Vendors = Annotated[
@@ -328,7 +330,8 @@ def register(group: typer.Typer) -> None:
         """Ethernet/TCP, RoCEv2, InfiniBand and adaptive Ethernet, measured, scored and weighed.
 
         The engines run the same collectives, bursts and faults on the same cluster with each of
-        them; the rest is stated, with sources. It ends in a recommendation and what would turn it.
+        them; the rest is stated, with sources. It ends in a recommendation and what would turn it;
+        exit code 1 where none of the four meets every requirement.
 
         Example: railweave transport compare --gpus 256 --workload inference --team ethernet
         """
@@ -369,6 +372,8 @@ def register(group: typer.Typer) -> None:
         }
         found = _answer(built, _case(built, workload, given), asked, store, json)
         _hand_out(found, html, facts=facts, json=json)
+        if found.winner is None:
+            raise typer.Exit(1)
 
 
 def _hand_out(found: Comparison, html: Path | None, *, facts: bool, json: bool) -> None:

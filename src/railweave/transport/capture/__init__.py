@@ -23,6 +23,7 @@ from railweave.transport.capture._list import (
     PickedPacket,
     list_packets,
     packet_at,
+    time_digits,
 )
 from railweave.transport.capture._messages import MOST_MESSAGES
 from railweave.transport.capture._pairs import Pairing
@@ -55,6 +56,7 @@ __all__ = [
     "explain_capture",
     "list_packets",
     "packet_at",
+    "time_digits",
 ]
 
 

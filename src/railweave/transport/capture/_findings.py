@@ -23,14 +23,18 @@ _SEQUENCE: Final = "PSN sequence error"
 _NAMED: Final = 3
 #: of a flow's packets, when nearly each is seen twice, the capture sees them twice
 _TWICE: Final = 0.45
+#: copies for each NAK beyond which a capture sees twice; a NAK alone repeats what was on its way
+_A_NAK: Final = 100
+#: times that a requester began anew without getting on, from which its peer is silent
+_SILENT: Final = 2
 #: of all ICRCs, when nearly all are wrong, they are not those of the wire
 _NEARLY_ALL: Final = 0.9
 Pairs = tuple[QueuePairSeen, ...]
 
 
-def _n(count: int, noun: str) -> str:
+def _n(count: int, noun: str, several: str = "") -> str:
     """Return ``1 packet``, ``2 packets``."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+    return f"{count:,} {noun if count == 1 else several or noun + 's'}"
 
 
 def _named(pairs: Iterable[QueuePairSeen], text: Callable[[QueuePairSeen], str]) -> str:
@@ -41,8 +45,37 @@ def _named(pairs: Iterable[QueuePairSeen], text: Callable[[QueuePairSeen], str])
     return f"{shown}; and {_n(more, 'more queue pair')}" if more > 0 else shown
 
 
-def _twice(pair: QueuePairSeen) -> bool:
-    return pair.repeated > _TWICE * (pair.packets - pair.acknowledgements - pair.cnps) > 0
+def _backs(study: CaptureStudy) -> Callable[[QueuePairSeen], Pairs]:
+    """Return a function that gives the flows that may be the other direction of one."""
+    by_hosts: dict[tuple[str, str], list[QueuePairSeen]] = defaultdict(list)
+    for pair in study.queue_pairs:
+        by_hosts[pair.source, pair.target].append(pair)
+
+    def backs(pair: QueuePairSeen) -> Pairs:
+        others = by_hosts.get((pair.target, pair.source), [])
+        reverse = study.reverse_of(pair)
+        if reverse is None:
+            return tuple(p for p in others if p.reverse is None)
+        return tuple(p for p in others if p.target_qp == reverse.target_qp)
+
+    return backs
+
+
+def _twice(study: CaptureStudy) -> set[int]:
+    """Return queue pairs of which the capture sees nearly each packet twice."""
+    backs, found = _backs(study), set()
+    for pair in study.queue_pairs:
+        data = pair.packets - pair.acknowledgements - pair.cnps
+        if pair.repeated > _TWICE * data > 0:
+            refused = sum(p.rnr + p.naks.get(_SEQUENCE, 0) for p in backs(pair))
+            if pair.repeated > _A_NAK * refused:
+                found.add(pair.number)
+    return found
+
+
+def _sent_again(pair: QueuePairSeen, twice: set[int]) -> int:
+    """Return the packets that were sent again; copies are none where the capture sees twice."""
+    return pair.again - (pair.repeated if pair.number in twice else 0)
 
 
 def _waited(study: CaptureStudy) -> set[int]:
@@ -75,21 +108,22 @@ def _lost_where(again: list[QueuePairSeen]) -> str:
 
 
 def _loss(study: CaptureStudy) -> Iterator[Finding]:
-    waited = _waited(study)
-    again = [p for p in study.queue_pairs if p.again and not _twice(p) and p.number not in waited]
+    waited, twice = _waited(study), _twice(study)
+    again = [p for p in study.queue_pairs if _sent_again(p, twice) > 0 and p.number not in waited]
     refused = [p for p in study.queue_pairs if p.naks.get(_SEQUENCE)]
     if not again and not refused:
         return
-    count, naks = sum(p.again for p in again), sum(p.naks[_SEQUENCE] for p in refused)
+    count = sum(_sent_again(p, twice) for p in again)
+    naks = sum(p.naks[_SEQUENCE] for p in refused)
     evidence = (
-        _named(again, lambda p: f"{p.again:,} again, {p.missing:,} missing"),
+        _named(again, lambda p: f"{_sent_again(p, twice):,} again, {p.missing:,} missing"),
         _named(refused, lambda p: f"{_n(p.naks[_SEQUENCE], 'NAK')} came"),
     )
     yield Finding(
         "packet-loss-seen",
         Severity.ERROR,
         study.path,
-        f"{_n(count, 'packet')} seen again, {_n(naks, 'NAK')} for a PSN sequence error: "
+        f"{_n(count, 'packet')} sent again, {_n(naks, 'NAK')} for a PSN sequence error: "
         f"{_lost_where(again)}",
         "; ".join(text for text in evidence if text),
         "find where the packets are dropped: discards at switches and adapters, PFC for their "
@@ -97,16 +131,65 @@ def _loss(study: CaptureStudy) -> Iterator[Finding]:
     )
 
 
+def _silent(study: CaptureStudy) -> Iterator[Finding]:
+    backs = _backs(study)
+    silent = [
+        p
+        for p in study.queue_pairs
+        if p.service in {"RC", "XRC"}
+        and p.retries >= _SILENT
+        and not any(back.last_ns >= p.stuck_ns for back in backs(p))
+    ]
+    if not silent:
+        return
+    heard: dict[str, int] = defaultdict(int)
+    for pair in study.queue_pairs:
+        heard[pair.source] = max(heard[pair.source], pair.last_ns)
+    senders = len({(p.source, p.target, p.target_qp) for p in silent})  # at whatever interfaces
+    alive = [p for p in silent if heard[p.target] >= p.stuck_ns]
+    before = [p for p in silent if p not in alive and backs(p)]
+    if alive:
+        why = (
+            "the host still sends to others, so its queue pair is gone or in the wrong state, or "
+            "the path between these two is lost"
+        )
+    elif before:
+        why = "it had answered before, then it died or the path to it or back was lost"
+    else:
+        why = (
+            "nothing of it is in the capture: it is dead or the path to it or back is lost, for "
+            "with answers that only were not captured the sender would have got on"
+        )
+    yield Finding(
+        "peer-silent",
+        Severity.ERROR,
+        study.path,
+        f"{_n(senders, 'sender')} began anew up to {max(p.retries for p in silent):,} times "
+        f"and got no answer to the end of the capture: {why}",
+        _named(silent, lambda p: f"{_n(p.retries, 'retry', 'retries')} in {_since(p)}"),
+        "see whether the peer and its port are up, its queue pair is ready to receive with this "
+        "number, and routes and filters (UDP 4791) let packets through both ways; the sender "
+        "ends with the status retry exceeded",
+    )
+
+
+def _since(pair: QueuePairSeen) -> str:
+    from railweave.units import format_seconds
+
+    return format_seconds((pair.last_ns - pair.stuck_ns) / 1e9)
+
+
 def _order(study: CaptureStudy) -> Iterator[Finding]:
-    twice = [p for p in study.queue_pairs if _twice(p)]
+    numbers = _twice(study)
+    twice = [p for p in study.queue_pairs if p.number in numbers]
     if twice:
         yield Finding(
             "capture-sees-twice",
             Severity.WARNING,
             study.path,
-            "nearly every packet is there twice: the capture sees it at two places, or it was "
-            "sent twice",
-            _named(twice, lambda p: f"{p.again:,} of {p.packets:,} packets again"),
+            "nearly every packet is there twice, the same bytes within 100 us: the capture sees "
+            "it at two places",
+            _named(twice, lambda p: f"{p.repeated:,} of {p.packets:,} packets again"),
             "capture at one port or mirror one direction, or give each place an interface of its "
             "own (pcapng)",
         )
@@ -134,6 +217,26 @@ def _order(study: CaptureStudy) -> Iterator[Finding]:
         )
 
 
+_REMEDY: Final = {
+    "invalid request": (
+        "an invalid request is a SEND longer than the posted receive, a WRITE or READ longer than "
+        "the responder takes, an operation that its queue pair does not allow, too many READs at "
+        "a time, or an atomic whose address is no multiple of eight: compare what was sent with "
+        "what was posted and agreed"
+    ),
+    "remote access error": (
+        "compare the request's address, length and rkey (decode the packet before it) with what "
+        "the responder registered and allows"
+    ),
+}
+_OTHER_REMEDY: Final = "see the responder's log and the state of its queue pair and adapter"
+
+
+def _time(since_ns: int) -> str:
+    """Return seconds with six digits, or nine where six do not tell it."""
+    return f"{since_ns / 1e9:.{6 if since_ns % 1000 == 0 else 9}f}"
+
+
 def _refusals(study: CaptureStudy) -> Iterator[Finding]:
     fatal: dict[str, int] = defaultdict(int)
     for pair in study.queue_pairs:
@@ -141,7 +244,7 @@ def _refusals(study: CaptureStudy) -> Iterator[Finding]:
             if reason != _SEQUENCE:
                 fatal[reason] += count
     first = "; ".join(
-        f"packet {fault.number:,} at {(fault.time_ns - study.first_ns) / 1e9:.6f} s: {fault.what}"
+        f"packet {fault.number:,} at {_time(fault.time_ns - study.first_ns)} s: {fault.what}"
         for fault in [f for f in study.refusals if any(f.what.endswith(r) for r in fatal)][:_NAMED]
     )
     if fatal:
@@ -153,8 +256,7 @@ def _refusals(study: CaptureStudy) -> Iterator[Finding]:
             f"responders refused requests for good ({said}): the queue pair goes to its error "
             "state and its other work is flushed",
             first,
-            "compare the request's address, length and rkey (decode the packet before it) with "
-            "what the responder registered and allows",
+            "; ".join(dict.fromkeys(_REMEDY.get(reason, _OTHER_REMEDY) for reason in fatal)),
         )
     waiting = [p for p in study.queue_pairs if p.rnr]
     if waiting:
@@ -360,7 +462,7 @@ def capture_findings(study: CaptureStudy) -> list[Finding]:
     """Return what is at fault in a capture, gravest first."""
     found = [
         finding
-        for check in (_loss, _order, _refusals, _icrc, _congestion, _classes, _limits)
+        for check in (_loss, _silent, _order, _refusals, _icrc, _congestion, _classes, _limits)
         for finding in check(study)
     ]
     order = list(Severity)

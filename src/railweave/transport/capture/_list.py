@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from railweave.errors import InputError
 from railweave.formats.pcap import CapturedPacket, CaptureReader, Interface, PacketChunk
@@ -15,14 +16,17 @@ from railweave.transport.capture._result import address_text
 from railweave.transport.capture._totals import refusal_text
 from railweave.transport.codec.headers import opcode_name
 
-__all__ = ["PacketLine", "PickedPacket", "list_packets", "packet_at"]
+__all__ = ["PacketLine", "PickedPacket", "list_packets", "packet_at", "time_digits"]
+
+_MICROSECONDS: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class PacketLine:
     """One packet in a line. ``number`` counts from 1; ``qp`` is -1 where it goes to none.
 
-    ``time_s`` counts from the first packet of the file; ``info`` says what RDMA packets are.
+    ``time_s`` counts from the first packet of the file, and ``time_digits`` digits behind its
+    point are those of the file; ``info`` says what RDMA packets are.
     """
 
     number: int
@@ -35,6 +39,7 @@ class PacketLine:
     info: str
     wire_bytes: int
     captured_bytes: int
+    time_digits: int = 6
 
 
 def list_packets(
@@ -59,14 +64,22 @@ def list_packets(
             begin = int(chunk.times_ns[0]) if begin is None else begin
             if chunk.first + len(chunk) < start:
                 continue
-            for line in _lines(chunk, begin, max(0, start - 1 - chunk.first), qp):
+            digits = time_digits(reader.interfaces)
+            for line in _lines(chunk, begin, max(0, start - 1 - chunk.first), qp, digits):
                 if left is not None and left <= 0:
                     return
                 yield line
                 left = None if left is None else left - 1
 
 
-def _lines(chunk: PacketChunk, begin: int, first: int, qp: int | None) -> Iterator[PacketLine]:
+def time_digits(interfaces: Iterable[Interface]) -> int:
+    """Return the digits that times of a capture need: 6, or 9 where it counts finer."""
+    return 9 if any(i.ticks_per_second > _MICROSECONDS for i in interfaces) else 6
+
+
+def _lines(
+    chunk: PacketChunk, begin: int, first: int, qp: int | None, digits: int
+) -> Iterator[PacketLine]:
     columns = decode_chunk(chunk)
     rdma = {row: i for i, row in enumerate(columns.row.tolist())}
     for row in range(first, len(chunk)):
@@ -92,6 +105,7 @@ def _lines(chunk: PacketChunk, begin: int, first: int, qp: int | None) -> Iterat
             info=info,
             wire_bytes=int(chunk.originals[row]),
             captured_bytes=int(chunk.lengths[row]),
+            time_digits=digits,
         )
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ipaddress
+import math
 from collections import defaultdict, deque
+from itertools import accumulate
 
 from railweave.formats.pcap import CaptureReader
+from railweave.transport.capture._answers import answers_to
 from railweave.transport.capture._columns import IcrcState, Kind
 from railweave.transport.capture._flows import MOST_FLOWS, NAK_REASONS, FlowKey
 from railweave.transport.capture._messages import MessageColumns
@@ -30,6 +33,10 @@ _PLAIN = (
     "packets", "wire_bytes", "payload_bytes", "first_ns", "last_ns", "acknowledgements", "rnr",
     "cnps", "marked", "markable", "not_markable", "icrc_right", "icrc_wrong", "icrc_unchecked",
 )  # fmt: skip
+#: an atomic works on eight bytes, which stand in its headers
+_ATOMICS, _ATOMIC_BYTES = {OPERATION_NAMES.index(name) for name in ("cas", "faa")}, 8
+#: packets at the mean rate in the time over which a peak is told: one more or less is 1.6 %
+_PEAK_PACKETS = 64
 _READ, _RESPONSE = OPERATION_NAMES.index("read"), OPERATION_NAMES.index("read-response")
 
 
@@ -49,6 +56,9 @@ def capture_study(reader: CaptureReader, watch: Watch) -> CaptureStudy:
     names = tuple(interface.name for interface in reader.interfaces)
     pairs = queue_pairs(watch, names)
     columns = watch.messages.finish(watch.sequences.strays)
+    answers = answers_to(columns, pairs, watch.answers, watch.sequences)
+    steps = _steps(totals)
+    peak_bps, peak_s = _peak(pairs, steps, totals)
     return CaptureStudy(
         path=str(reader.path),
         format=reader.format,
@@ -76,10 +86,12 @@ def capture_study(reader: CaptureReader, watch: Watch) -> CaptureStudy:
             )
             if count
         ),
-        messages=messages_of(columns, pairs),
+        messages=messages_of(columns, pairs, answers),
         classes=_classes(totals),
-        steps=_steps(totals),
+        steps=steps,
         step_s=totals.timeline.width_ns / 1e9,
+        peak_bps=peak_bps,
+        peak_s=peak_s,
         refusals=tuple(sorted(totals.refusals, key=lambda fault: fault.number)),
         wrong_icrc=tuple(totals.wrong_icrc),
         notifications=tuple(totals.notifications),
@@ -125,6 +137,7 @@ def queue_pairs(watch: Watch, interfaces: tuple[str, ...]) -> tuple[QueuePairSee
                 naks={reason: n for reason, n in zip(NAK_REASONS, naks, strict=True) if n},
                 **{name: values[number] for name, values in plain.items()},
                 **{name: values[number] for name, values in of_psn.items()},
+                **{name: int(state[name][2 * number]) for name in ("retries", "stuck_ns")},
             )
         )
     return tuple(found)
@@ -144,9 +157,12 @@ def _source_qp(key: FlowKey, keys: list[FlowKey], reverse: int | None) -> int | 
 
 
 def messages_of(
-    columns: MessageColumns, pairs: tuple[QueuePairSeen, ...]
+    columns: MessageColumns, pairs: tuple[QueuePairSeen, ...], replies: list[str]
 ) -> tuple[MessageSeen, ...]:
-    """Return the messages; a read and its response become one where both are known."""
+    """Return the messages; a read and its response become one where both are known.
+
+    ``replies`` says of each row what answered it.
+    """
     whole = columns.whole.tolist()
     rows = list(
         zip(
@@ -181,6 +197,8 @@ def messages_of(
             end, complete = max(end, answer[9]), complete and answer[10]
         elif operation == _READ:
             size, complete = 0, False
+        elif operation in _ATOMICS:
+            size = _ATOMIC_BYTES
         found.append(
             MessageSeen(
                 flow=stream >> 1,
@@ -194,6 +212,7 @@ def messages_of(
                 begin_ns=begin,
                 end_ns=end,
                 complete=complete,
+                answer=replies[i],
             )
         )
     return tuple(found)
@@ -220,6 +239,26 @@ def _steps(totals: Totals) -> tuple[Step, ...]:
         Step(i * line.width_ns / 1e9, *column)
         for i, column in enumerate(line.sums.T[:used].tolist())
     )
+
+
+def _peak(
+    pairs: tuple[QueuePairSeen, ...], steps: tuple[Step, ...], totals: Totals
+) -> tuple[float, float]:
+    """Return the most payload a second over some steps together, and their time.
+
+    Whole packets fall into steps: in short ones a packet more is a rate that no link has.
+    """
+    packets = sum(p.packets - p.acknowledgements - p.cnps for p in pairs)
+    span_ns, width_ns = totals.last_ns - totals.first_ns, totals.timeline.width_ns
+    if not packets or not span_ns:
+        return 0.0, 0.0
+    together = max(1, math.ceil(_PEAK_PACKETS * span_ns / packets / width_ns))
+    if 2 * together > len(steps):
+        return 0.0, 0.0
+    moved = [0, *accumulate(step.rdma_bytes for step in steps)]
+    most = max(after - before for before, after in zip(moved, moved[together:], strict=False))
+    seconds = together * width_ns / 1e9
+    return 8 * most / seconds, seconds
 
 
 def _notes(watch: Watch) -> list[str]:

@@ -5,6 +5,9 @@ to whole numbers. Of each stream the place behind the highest packet so far is k
 is in order, one beyond it leaves a gap, one before it is late (it closes a gap) or seen again. A
 read request takes as many PSNs as its response has packets; where the MTU is not known yet, the
 next request is taken as it comes.
+
+What is seen again is a copy where the same bytes came shortly before, as in a capture that sees
+packets at two places; else it was sent again, for timeouts are longer.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from numpy.typing import NDArray
 from railweave.transport.capture._flows import Growing
 from railweave.transport.capture._opcodes import BEGINS
 
-__all__ = ["MOST_HOLES", "Ordered", "Sequences", "Strays"]
+__all__ = ["MOST_HOLES", "SOON_NS", "Ordered", "Sequences", "Strays"]
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -32,13 +35,18 @@ _MOST_JUMP: Final = 1 << 16
 #: more than any position differs from its segment's base: 2^15 packets a chunk, 2^24 each, twice
 _APART: Final = 1 << 44
 _MOST_STRAYS: Final = 1 << 18
+#: a copy of a packet comes within this time: longer than a path, shorter than usual timeouts
+SOON_NS: Final = 100_000
+#: packets that are kept from one chunk to the next to find their copies
+_MOST_RECENT: Final = 1 << 14
 
 
 @dataclass(frozen=True, slots=True)
 class Ordered:
     """Packets of streams sorted by stream, each stream in the order of the capture.
 
-    ``span`` are the PSNs that a packet takes, ``loose`` is true where that is not known.
+    ``span`` are the PSNs that a packet takes, ``loose`` is true where that is not known. ``icrc``
+    is -1 where it was not captured.
     """
 
     stream: Ints
@@ -50,6 +58,7 @@ class Ordered:
     number: Ints
     span: Ints
     loose: Flags
+    icrc: Ints
 
     def take(self, rows: Ints) -> Ordered:
         """Return some of the packets, in the order of ``rows``."""
@@ -89,10 +98,12 @@ class Sequences:
                 "psn": -1, "position": 0, "high": 0, "loose": 0, "first": 0,
                 "last_span": 1, "last_loose": 0,
                 "again": 0, "repeated": 0, "missing": 0, "late": 0, "gaps": 0, "restarts": 0,
+                "retries": 0, "stuck_ns": -1,
             }
         )  # fmt: skip
         self.strays = Strays()
         self._holes: dict[int, list[tuple[int, int]]] = {}
+        self._recent = np.zeros((4, 0), np.int64)  #: stream, position, time, ICRC
 
     def reach(self, streams: int) -> None:
         """Make room for so many streams."""
@@ -121,14 +132,56 @@ class Sequences:
         unseen = starts[known < 0]
         restarts[unseen] = False
         state["first"][stream[unseen]] = position[unseen]
-        placed = self._judge(packets, position, new, unseen, restarts)
-        repeated = ~placed.fresh & (step == 0)
-        np.add.at(state["repeated"], stream[repeated], 1)
+        placed, again = self._judge(packets, position, new, unseen, restarts)
+        copies = self._copies(packets, position, again)
+        np.add.at(state["repeated"], stream[copies], 1)
+        self._progress(packets, placed.fresh, starts, again & ~copies & (step <= 0))
         return placed
+
+    def _copies(self, packets: Ordered, position: Ints, again: Flags) -> Flags:
+        """Return which of the packets seen again are copies: the same bytes came shortly before.
+
+        The ICRC covers all that no switch changes, the identification of IP among it.
+        """
+        rows = np.array([packets.stream, position, packets.time_ns, packets.icrc])
+        kept = self._recent.shape[1]
+        known = np.concatenate([self._recent, rows], axis=1)
+        copies = np.zeros(len(position), np.bool_)
+        if again.any():
+            some = np.flatnonzero(np.isin(known[0], packets.stream[again]))
+            some = some[np.lexsort((known[1, some], known[0, some]))]
+            before, here = known[:, some[:-1]], known[:, some[1:]]
+            same = (before[:2] == here[:2]).all(axis=0)
+            same &= np.abs(here[2] - before[2]) <= SOON_NS
+            same &= (here[3] == before[3]) | (here[3] < 0) | (before[3] < 0)
+            found = some[1:][same] - kept
+            copies[found[found >= 0]] = True
+            copies &= again
+        late = np.flatnonzero(known[2] >= known[2].max() - SOON_NS)
+        if len(late) > _MOST_RECENT:
+            newest = np.argsort(known[2, late], kind="stable")[-_MOST_RECENT:]
+            late = late[np.sort(newest)]
+        self._recent = known[:, late]
+        return copies
+
+    def _progress(self, packets: Ordered, fresh: Flags, starts: Ints, anew: Flags) -> None:
+        """Count how often each stream began anew since it last got on, and since when."""
+        state, rows = self.state, np.arange(len(fresh))
+        latest = np.maximum.reduceat(np.where(fresh, rows, -1), starts)
+        state["retries"][packets.stream[starts[latest >= 0]]] = 0
+        if not anew.any():
+            return
+        sizes = np.diff(np.append(starts, len(fresh)))
+        tried = np.flatnonzero(anew & (rows > np.repeat(latest, sizes)))
+        some, first = np.unique(packets.stream[tried], return_index=True)
+        begun = state["retries"][some] == 0
+        state["stuck_ns"][some[begun]] = packets.time_ns[tried[first[begun]]]
+        np.add.at(state["retries"], packets.stream[tried], 1)
 
     def _judge(
         self, packets: Ordered, position: Ints, new: Flags, unseen: Ints, restarts: Flags
-    ) -> Placed:
+    ) -> tuple[Placed, Flags]:
+        """Return where packets stand, and which of them were seen again."""
         state, stream = self.state, packets.stream
         breaks = restarts.copy()
         breaks[unseen] = True
@@ -147,7 +200,7 @@ class Sequences:
         fresh = relative >= high
         excused = loose | ((stream & 1).astype(np.bool_) & BEGINS[packets.opcode])
         gap = fresh & (relative > high) & ~excused
-        self._irregular(
+        again = self._irregular(
             packets, position, position - relative + high, gap=gap, behind=~fresh,
             restarts=restarts,
         )  # fmt: skip
@@ -158,24 +211,28 @@ class Sequences:
         state["loose"][ends] = reached & 1
         state["last_span"][ends] = packets.span[last]
         state["last_loose"][ends] = packets.loose[last]
-        return Placed(position, fresh, breaks)
+        return Placed(position, fresh, breaks), again
 
     def _irregular(
         self, packets: Ordered, position: Ints, high: Ints, *, gap: Flags, behind: Flags,
         restarts: Flags,
-    ) -> None:  # fmt: skip
-        """Count gaps and what closes them; one by one, for they are few in sound captures."""
+    ) -> Flags:  # fmt: skip
+        """Count gaps and what closes them; one by one, for they are few in sound captures.
+
+        Return which packets were seen again.
+        """
         rows = np.flatnonzero(gap | behind | restarts)
+        seen_again = np.zeros(len(position), np.bool_)
         if not len(rows):
-            return
+            return seen_again
         columns = (
             packets.stream, position, high, packets.time_ns, packets.payload,
             BEGINS[packets.opcode], gap, restarts,
         )  # fmt: skip
         found: dict[str, list[int]] = {name: [] for name in ("again", "late", "gaps", "restarts")}
         lost: list[tuple[int, int]] = []
-        for stream, at, reached, time, payload, begins, is_gap, is_restart in zip(
-            *(column[rows].tolist() for column in columns), strict=True
+        for row, stream, at, reached, time, payload, begins, is_gap, is_restart in zip(
+            rows.tolist(), *(column[rows].tolist() for column in columns), strict=True
         ):
             if is_restart:
                 self._holes.pop(stream, None)
@@ -194,12 +251,14 @@ class Sequences:
                 if earlier:
                     lost.append((stream, earlier))
                 found["late" if late else "again"].append(stream)
+                seen_again[row] = not late
                 self.strays.add((stream, at, time, payload, late, begins))
         for name, streams in found.items():
             np.add.at(self.state[name], np.array(streams, np.int64), 1)
         if lost:
             streams, sizes = np.array(lost, np.int64).T
             np.add.at(self.state["missing"], streams, sizes)
+        return seen_again
 
     def _open_before(self, stream: int, at: int) -> int:
         """Note a packet from before the first one of its stream; return the PSNs from it to there.

@@ -99,7 +99,8 @@ class Totals:
         self.last_ns = max(self.last_ns, last)
         self._classes(columns)
         rdma = np.zeros(len(chunk), np.int64)
-        rdma[columns.row] = columns.payload_bytes
+        cnp = ROLE[columns.opcode] == Role.CNP
+        rdma[columns.row] = np.where(cnp, 0, columns.payload_bytes)
         marks = ((columns.all_classes & 3) == 3) & (columns.all_classes >= 0)
         marks &= columns.kind != Kind.INFINIBAND
         marks &= columns.kind != Kind.INFINIBAND_GLOBAL

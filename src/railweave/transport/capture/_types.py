@@ -74,9 +74,11 @@ class QueuePairSeen:
     first packet.
 
     Of PSNs (requests and read responses): ``gaps`` and the ``missing`` PSNs in them, those of which
-    came ``late``, packets seen ``again`` (``repeated`` are those right behind themselves), and
-    ``restarts``: jumps too far to be gaps. ``naks`` are by reason. ``cnps`` are congestion
-    notifications *to* this queue pair: its owner is told to slow down.
+    came ``late``, packets seen ``again`` (``repeated`` of them are copies: the same bytes within
+    100 µs), and ``restarts``: jumps too far to be gaps. ``retries`` is how often the requester
+    began anew since it last got on, up to the end of the capture, the first time at ``stuck_ns``
+    (-1: never). ``naks`` are by reason. ``cnps`` are congestion notifications *to* this queue pair:
+    its owner is told to slow down.
     """
 
     number: int
@@ -107,6 +109,8 @@ class QueuePairSeen:
     again: int
     repeated: int
     restarts: int
+    retries: int
+    stuck_ns: int
     naks: dict[str, int]
     rnr: int
     cnps: int
@@ -149,8 +153,12 @@ class MessageSeen:
     """One message; a read has the bytes of its response, and lasts until the response's end.
 
     ``packet`` is the number of its first packet in the file, from 1; ``psn`` of that packet.
-    ``bytes`` are those seen; ``declared_bytes`` what its RETH says, None where it has none.
-    ``again`` are packets seen again; ``complete`` is whether no packet of it is missing.
+    ``bytes`` are those seen, of an atomic the eight that it works on; ``declared_bytes`` what its
+    RETH says, None where it has none. ``again`` are packets seen again; ``complete`` is whether no
+    packet of it is missing in the capture, which does not say that the peer took it. ``answer``
+    says that: ``acknowledged``, ``refused: …`` with the reason of the NAK, ``receiver not ready``
+    where an RNR NAK was the last word, ``none`` where none was seen, empty where that cannot be
+    known (other direction not captured or not known, or no reliable connection).
     """
 
     flow: int
@@ -164,6 +172,7 @@ class MessageSeen:
     begin_ns: int
     end_ns: int
     complete: bool
+    answer: str = ""
 
     @property
     def duration_s(self) -> float:
@@ -179,7 +188,9 @@ class CaptureStudy:
     ``icrc_wrong`` and ``icrc_unchecked`` count RDMA packets, ``icrc_zero`` those wrong ones that
     are all zeros. ``refusals`` (NAKs), ``wrong_icrc`` and ``notifications`` (CNPs) name the first
     of each. ``messages`` are the first ones, at most as many as was asked for; ``operations``
-    counts all. ``notes`` are sentences about the file and about what was not looked at.
+    counts all. ``peak_bps`` is the most RDMA payload of all directions and interfaces over any
+    ``peak_s``, a time that holds at least 64 packets at the mean rate; both are 0 where the capture
+    is too short for that. ``notes`` are sentences about the file and about what was not looked at.
     """
 
     path: str
@@ -202,6 +213,8 @@ class CaptureStudy:
     classes: tuple[ClassUse, ...]
     steps: tuple[Step, ...]
     step_s: float
+    peak_bps: float
+    peak_s: float
     refusals: tuple[Fault, ...]
     wrong_icrc: tuple[Fault, ...]
     notifications: tuple[Fault, ...]
@@ -250,7 +263,7 @@ class CaptureStudy:
         """Return the messages as a Polars frame, in the order of their begins."""
         import polars as pl
 
-        kinds = {"operation": pl.String, "complete": pl.Boolean}
+        kinds = {"operation": pl.String, "complete": pl.Boolean, "answer": pl.String}
         names = [f.name for f in fields(MessageSeen)]
         return pl.DataFrame(
             {name: [getattr(message, name) for message in self.messages] for name in names},

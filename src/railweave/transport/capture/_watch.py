@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from railweave.formats.pcap import PacketChunk
+from railweave.transport.capture._answers import Answers
 from railweave.transport.capture._columns import Columns, decode_chunk
 from railweave.transport.capture._flows import FlowTable
 from railweave.transport.capture._messages import Messages
@@ -32,6 +33,7 @@ class Watch:
         self.sequences = Sequences()
         self.messages = Messages(most_messages)
         self.pairs = Pairs(self.flows)
+        self.answers = Answers()
         self._mtu: dict[tuple[int, ...], int] = {}
 
     def add(self, chunk: PacketChunk) -> None:
@@ -59,6 +61,7 @@ class Watch:
         if len(rows):
             ones = np.ones(len(flows), np.int64)
             self.messages.datagrams(_ordered(chunk, columns, stream, rows, (ones, ones > 1)))
+        self.answers.add(columns, flows, len(self.flows))
         self.pairs.observe(columns, flows, self.sequences)
 
     def _spans(self, columns: Columns, flows: Ints) -> tuple[Ints, Flags]:
@@ -100,4 +103,5 @@ def _ordered(
         number=chunk.first + packet + 1,
         span=spans[0][rows],
         loose=spans[1][rows],
+        icrc=columns.icrc_found[rows],
     )

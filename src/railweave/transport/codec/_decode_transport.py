@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from railweave.transport.codec._frame import Icrc
 from railweave.transport.codec._reader import Reader
 from railweave.transport.codec.headers import extended_headers, has_payload, opcode_name
 from railweave.transport.codec.icrc import icrc
 from railweave.transport.packets import (
+    MTU_BYTES,
     Aeth,
     AtomicAckEth,
     AtomicEth,
     Bth,
     Deth,
     IbPacket,
+    Opcode,
     Reth,
 )
 
 __all__ = ["transport"]
 
-_ICRC_BYTES = 4
+_ICRC_BYTES: Final = 4
+_FULL: Final = {
+    Opcode.SEND_FIRST, Opcode.SEND_MIDDLE, Opcode.WRITE_FIRST, Opcode.WRITE_MIDDLE,
+    Opcode.READ_RESPONSE_FIRST, Opcode.READ_RESPONSE_MIDDLE,
+}  # fmt: skip
+_WRITES_ALONE: Final = {Opcode.WRITE_ONLY, Opcode.WRITE_ONLY_IMMEDIATE}
 
 
 def _extended(name: str, values: tuple[int, ...]) -> dict[str, Any]:
@@ -94,6 +101,40 @@ def _payload(reader: Reader, bth: Bth, end: int) -> bytes:
     return payload
 
 
+def _segment(reader: Reader, bth: Bth, reth: Reth | None, size: int) -> None:
+    """Hold a payload of ``size`` bytes, as the headers say, against its place in the message.
+
+    Packets before the last one are as long as the path MTU, which no packet exceeds, and have no
+    padding; the length in the RETH is that of the whole message (InfiniBand Architecture
+    Specification, chapter 9, length validation).
+    """
+    low, name = bth.opcode & 0b11111, opcode_name(bth.opcode)
+    if low in _FULL:
+        if bth.pad:
+            reader.problem(f"{name} has {bth.pad} bytes of padding; only a last packet may.")
+        if size not in MTU_BYTES:
+            allowed = ", ".join(f"{mtu:,}" for mtu in MTU_BYTES)
+            reader.problem(
+                f"{name} carries {size:,} bytes, which is no path MTU ({allowed}): packets before "
+                "the last one of a message are full."
+            )
+    elif size > MTU_BYTES[-1]:
+        reader.problem(
+            f"{name} carries {size:,} bytes, more than the largest path MTU, {MTU_BYTES[-1]:,}."
+        )
+    if reth is None:
+        return
+    if low in _WRITES_ALONE and reth.length != size:
+        reader.problem(
+            f"The RETH says {reth.length:,} bytes, but the only packet of the message carries "
+            f"{size:,}."
+        )
+    if low == Opcode.WRITE_FIRST and reth.length <= size:
+        reader.problem(
+            f"The RETH says {reth.length:,} bytes, but more packets follow a first one of {size:,}."
+        )
+
+
 def transport(reader: Reader, first: str) -> None:
     """Read a packet of the InfiniBand transport from its BTH to its ICRC.
 
@@ -125,7 +166,10 @@ def transport(reader: Reader, first: str) -> None:
             reader.problem("The reserved bytes of the CNP are not zero.")
         fields |= _extended(name, found)
     else:
+        size = end - reader.at - bth.pad
         payload = _payload(reader, bth, end)
+        if size >= 0 and has_payload(bth.opcode) and names is not None:
+            _segment(reader, bth, fields.get("reth"), size)
         reader.packet = IbPacket(bth, **fields, payload=payload)
     if reader.at < reader.limit:
         left = reader.data[reader.at : reader.limit]
