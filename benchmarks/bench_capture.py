@@ -55,7 +55,9 @@ def folder(tmp_path_factory):
 def test_packets_a_second(benchmark, folder, payload, packets):
     path = folder / f"{payload}.pcap"
     count = write_large(path, packets, payload)
-    found = benchmark.pedantic(explain, (path,), rounds=3)
+    runs = []
+    benchmark.pedantic(lambda: runs.append(explain(path)), rounds=3)
+    found = min(runs, key=lambda run: run["cpu_s"])
     rate = found["packets"] / found["cpu_s"]
     benchmark.extra_info.update(found, packets_a_second=rate)
     print(f"\n{payload} B: {rate:,.0f} packets a second of processor time, {found}")

@@ -123,3 +123,9 @@ def test_a_broken_document_is_said(tmp_path):
     (tmp_path / key[:2] / key / "result.json").write_text("{")
     with pytest.raises(InputError, match="delete its directory"):
         store.get(key)
+
+
+def test_a_file_is_no_store(tmp_path):
+    (tmp_path / "store").write_text("mine", encoding="utf-8")
+    with pytest.raises(InputError, match="is a file; results need a folder"):
+        ResultStore(tmp_path / "store")

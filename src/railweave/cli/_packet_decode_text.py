@@ -142,7 +142,7 @@ def _pair_table(study: CaptureStudy, most: int) -> PageTable:
         )
         for p in pairs
     )
-    notes = ["again: packets seen again; gone: PSNs never seen; a line is one direction."]
+    notes = ["again: seen again; gone: PSNs never seen; NAK: RNR too; one direction a line."]
     if len(pairs) < len(study.queue_pairs):
         notes.append(
             f"{len(study.queue_pairs) - len(pairs):,} further ones with fewer packets: --limit, "

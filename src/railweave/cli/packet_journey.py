@@ -153,6 +153,15 @@ Events = Annotated[
 ]
 
 
+def _bytes(option: str, text: str) -> int:
+    from railweave.units import parse_bytes
+
+    try:
+        return parse_bytes(text)
+    except InputError as error:
+        raise InputError(f"{option} {text}: {error}") from None
+
+
 def register(group: typer.Typer) -> None:
     """Add the command to the group ``railweave packet``."""
 
@@ -197,13 +206,12 @@ def register(group: typer.Typer) -> None:
         from railweave.transport.packets import Service
         from railweave.transport.verbs.operation import Fault, OperationCase
         from railweave.transport.verbs.operation import Operation as Kind
-        from railweave.units import parse_bytes
 
         _check(pcap, at, fault, lost_packet, congested, queue)
         atomic = operation in (OperationName.COMPARE_SWAP, OperationName.FETCH_ADD)
         case = OperationCase(
             operation=Kind(operation.value),
-            size_bytes=parse_bytes(size or (_ATOMIC_BYTES if atomic else "64 KiB")),
+            size_bytes=_bytes("--size", size or (_ATOMIC_BYTES if atomic else "64 KiB")),
             mtu_bytes=mtu if mtu in _QP_MTUS else _QP_MTUS[-1],
             service=Service[service.name],
             fault=Fault(fault.value),
@@ -223,7 +231,7 @@ def register(group: typer.Typer) -> None:
                 ip_version=int(ip_version.value),
                 queue_pair=queue_pair,
                 congested=congested,
-                queue_bytes=None if queue is None else parse_bytes(queue),
+                queue_bytes=None if queue is None else _bytes("--queue", queue),
                 lost_at=lost_at,
                 seed=seed,
             ),

@@ -134,7 +134,10 @@ Cores = Annotated[
 ]
 Quick = Annotated[
     bool,
-    typer.Option("--quick", help="Fewer GPUs (64) and lost packets, without the library's model."),
+    typer.Option(
+        "--quick",
+        help="Fewer GPUs (64) and packets on the lossy cable, without the library's model.",
+    ),
 ]
 TeamOption = Annotated[Team, typer.Option("--team", help="What the network team knows.")]
 Vendors = Annotated[

@@ -48,7 +48,8 @@ def _tell_planes(sheets: tuple[PlaneSheet, ...]) -> None:
             words.append("The design does not describe it.")
         sent = [f"{part.name} {format_bytes(part.size_bytes)}" for part in one.traffic]
         if sent:
-            words.append(f"The design sends on it: {', '.join(sent)}.")
+            inside = ", what stays within servers included" if one.plane == "backend" else ""
+            words.append(f"The design sends for it{inside}: {', '.join(sent)}.")
         for word in words:
             print_text(textwrap.fill(word, _WIDTH))
         if one.components:

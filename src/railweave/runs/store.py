@@ -74,10 +74,16 @@ class StoredResult:
 
 
 class ResultStore:
-    """Content-addressed results in a directory, which is made when first needed."""
+    """Content-addressed results in a directory, which is made when first needed.
+
+    Raises:
+        InputError: there is a file of that name.
+    """
 
     def __init__(self, root: str | Path) -> None:
         self.root = Path(root)
+        if self.root.exists() and not self.root.is_dir():
+            raise InputError(f"store: {root} is a file; results need a folder of their own")
 
     def _place(self, key: str) -> Path:
         if len(key) != 64 or any(c not in "0123456789abcdef" for c in key):

@@ -139,7 +139,8 @@ def given_ends(
         raise InputError(
             f"from and to are both {node_name(fabric, nodes[0])}; give two different ones"
         )
-    return PlaneEnds(nodes[0], nodes[1], "as asked", coming_in=ends.coming_in and not source)
+    why = "as asked" if source and target else "one as asked, the other as the design suggests"
+    return PlaneEnds(nodes[0], nodes[1], why, coming_in=ends.coming_in and not source)
 
 
 def default_ends(

@@ -119,7 +119,8 @@ class PlaneJourney:
             "plane": self.plane,
             "network": self.network,
             "sentence": self.sentence,
-            "from": self.ends[0],
+            # what comes in from outside was traced from its other end
+            "from": self.hops[0].source if self.hops else self.ends[0],
             "to": self.ends[1],
             "why": self.why,
             "flows": self.flows,
