@@ -95,6 +95,7 @@ def measured_table(found: Comparison) -> PageTable:
     add("message of 8 B, network", lambda one: format_seconds(one.message_network_s))
     add("message of 8 B, with the software", lambda one: format_seconds(one.message_s))
     add(f"permutation of {given.flows}, × alone", lambda one: f"{one.permutation_ratio:.2f}")
+    add("the same, short burst, × alone", lambda one: f"{one.short_ratio:.2f}")
     add("incast, × ideal", lambda one: f"{one.incast_ratio:.2f}")
     add("bystander, × alone", lambda one: f"{one.bystander_ratio:.2f}")
     add("dropped in these", lambda one: format_bytes(one.dropped_bytes))

@@ -88,7 +88,7 @@ __all__ = [
 ]
 
 #: of the document that is kept; counts up when its fields or what they mean change
-_FORM: Final = 1
+_FORM: Final = 2
 
 
 def judge(asked: Requirements, found: Measurements) -> Comparison:

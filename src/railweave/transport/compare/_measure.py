@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,12 +12,10 @@ import numpy as np
 
 from railweave.catalog import Catalog
 from railweave.design.models import Algorithm, PlacementName, Transport
-from railweave.engine.faults import BitErrors
 from railweave.engine.flow import simulate_flow
-from railweave.engine.packet import PacketResult, simulate_packet
 from railweave.errors import EngineError, InputError, RailweaveError
 from railweave.fabric import Fabric, LinkLayer, PlaneId
-from railweave.fabric.wire import framing
+from railweave.transport.compare._bursts import BURST_S, SHORT_S, TCP_TIMER, PacketBench
 from railweave.transport.compare._slice import Slice, domains, take_slice
 from railweave.transport.compare._swap import SPEAKS, Swapped, swap
 from railweave.transport.compare._technologies import Technology, technology_facts
@@ -29,7 +26,8 @@ from railweave.transport.compare._types import (
     Measurements,
     MixPart,
 )
-from railweave.workload import Traffic, TrafficBuilder
+from railweave.units import format_seconds
+from railweave.workload import Traffic
 
 if TYPE_CHECKING:
     from railweave.api import BuiltDesign
@@ -42,13 +40,8 @@ Progress = Callable[[str, float], None]
 #: ranks of the collectives where nothing is asked for and the cluster is larger
 MOST_RANKS: Final = 256
 QUICK_RANKS: Final = 64
-#: how long a NIC sends in the permutation and in the incast (each sender), and at a lossy cable
-_BURST_S: Final = 200e-6
-_LOSSY_PACKETS: Final = 60_000
-_QUICK: Final = 0.25
-#: simulated time after which a run of messages is ended: a retry timer of seconds is not waited for
-_PATIENCE: Final = 50.0
-_MESSAGE_BYTES: Final = 8.0
+#: shares of 0.33, 0.33 and 0.34 add up to 1 but for this
+_ROUNDING: Final = 1e-6
 
 
 def _silent(step: str, fraction: float) -> None:
@@ -171,43 +164,6 @@ class _Bench:
         each = facts.send_cycles_per_byte + facts.receive_cycles_per_byte
         return rate * (each + facts.cycles_per_transfer / machine.chunk_bytes) / machine.clock_hz
 
-    # ---------------------------------------------------------- packets
-
-    def packets(
-        self,
-        pairs: list[tuple[int, int]],
-        size_bytes: float,
-        *,
-        until_s: float = math.inf,
-        faults: tuple[BitErrors, ...] = (),
-    ) -> PacketResult:
-        """Send one message for each pair at once."""
-        builder = TrafficBuilder()
-        ends = np.array(pairs)
-        builder.plain_tasks(
-            ends[:, 0],
-            ends[:, 1],
-            size_bytes,
-            label="message",
-            queue_pairs=self.built.design.planes.backend.routing.queue_pairs,
-            connection=np.arange(len(pairs)),
-        )
-        settings = replace(self.built.packet_settings(), faults=faults)
-        return simulate_packet(
-            self.built.fabric,
-            builder.build(),
-            self.built.routing(),
-            settings=settings,
-            seed=self.built.design.seed,
-            until_s=until_s,
-        )
-
-    def slowdown(self, result: PacketResult, streams: slice, alone: float, until_s: float) -> float:
-        """Return when the last of some messages was there over ``alone``; unfinished ones count
-        as if they ended with the run."""
-        ends = np.nan_to_num(result.stream_finish_s[streams], nan=until_s)
-        return float(ends.max()) / alone
-
     def measure(self, progress: Callable[[str], None]) -> Measured:
         """Do all of it."""
         progress("large collectives")
@@ -215,15 +171,10 @@ class _Bench:
         progress("small collective")
         small = self.small()
         progress("packets")
-        part, scale = self.part, _QUICK if self.case.quick else 1.0
-        burst = max(4096.0, part.host_bps / 8 * _BURST_S * scale)
-        message = self.packets([part.pairs[0]], _MESSAGE_BYTES).makespan_s
-        limit = _PATIENCE * _BURST_S * scale * max(len(part.pairs), len(part.senders))
-        permutation = self.packets(list(part.pairs), burst, until_s=limit)
-        alone = float(permutation.stream_ideal_s.max())
-        incast, ratio, bystander = self._incast(burst, limit)
+        packets = PacketBench(self.built, self.technology, self.case, self.part)
+        message = packets.message_s()
+        congestion = packets.congestion()
         late = technology_facts().host[self.technology].stack_latency_s
-        counted = [run for run in (permutation, incast) if run is not None]
         return Measured(
             technology=self.technology,
             own=self.swapped.own,
@@ -232,50 +183,21 @@ class _Bench:
             small=small,
             message_network_s=message,
             message_s=message + late,
-            permutation_ratio=self.slowdown(permutation, slice(None), alone, limit),
-            incast_ratio=ratio,
-            bystander_ratio=bystander,
-            dropped_bytes=float(sum(run.bytes_dropped for run in counted)),
-            marks=sum(_count(run, "marked") for run in counted),
-            pauses=sum(_pauses(run) for run in counted),
-            unfinished=sum(int(np.isnan(run.stream_finish_s).sum()) for run in counted),
-            loss_share=self._loss(scale),
+            permutation_ratio=congestion.permutation_ratio,
+            short_ratio=congestion.short_ratio,
+            incast_ratio=congestion.incast_ratio,
+            bystander_ratio=congestion.bystander_ratio,
+            dropped_bytes=congestion.dropped_bytes,
+            marks=congestion.marks,
+            pauses=congestion.pauses,
+            unfinished=congestion.unfinished,
+            loss_share=packets.loss_share(),
             cores_needed=self.cores_needed(),
             switches_w=self.swapped.switches_w,
             nics_w=self.swapped.nics_w,
             library_busbw_Bps=self._library(),
             notes=self.swapped.notes,
         )
-
-    def _incast(self, burst: float, limit: float) -> tuple[PacketResult | None, float, float]:
-        """Return the run, the incast's time over all its bytes at the receiver's port, and what
-        the bystander takes over being alone."""
-        part = self.part
-        if len(part.senders) < 2:
-            return None, 1.0, 1.0
-        pairs = [(sender, part.receiver) for sender in part.senders]
-        count = len(pairs)
-        if part.bystander is not None:
-            pairs.append(part.bystander)
-        run = self.packets(pairs, burst, until_s=limit)
-        alone = float(run.stream_ideal_s.max())
-        ratio = self.slowdown(run, slice(0, count), alone * count, limit)
-        if part.bystander is None:
-            return run, ratio, 1.0
-        own = float(run.stream_ideal_s[-1])
-        return run, ratio, self.slowdown(run, slice(count, None), own, limit)
-
-    def _loss(self, scale: float) -> float:
-        """Return the goodput behind a cable that loses packets, over that behind a whole one."""
-        frame = framing(self.built.design.planes.backend.transport or Transport.TCP)
-        packet_s = (frame.mtu_bytes + frame.overhead_bytes) * 8 / self.part.host_bps
-        until_s = _LOSSY_PACKETS * scale * packet_s
-        size = self.part.host_bps / 8 * until_s * 4  # outlasts the run
-        pair = [self.part.pairs[0]]
-        whole = self.packets(pair, size, until_s=until_s)
-        fault = BitErrors(self.part.host_port, loss=self.case.loss, way="out")
-        lossy = self.packets(pair, size, until_s=until_s, faults=(fault,))
-        return min(1.0, _acknowledged(lossy) / max(_acknowledged(whole), 1.0))
 
     def _library(self) -> float | None:
         """Return the busbw that a collective library would reach, by the fitted model."""
@@ -289,21 +211,6 @@ class _Bench:
         except RailweaveError:
             return None
         return float(choice.busbw_Bps)
-
-
-def _acknowledged(run: PacketResult) -> float:
-    assert run.record is not None  # the packet engine always writes one
-    return float(run.record.flow_counters["acked_packets"].sum())
-
-
-def _count(run: PacketResult, name: str) -> int:
-    assert run.record is not None
-    return int(run.record.flow_counters[name].sum())
-
-
-def _pauses(run: PacketResult) -> int:
-    assert run.record is not None
-    return len(run.record.pause_intervals["from_s"])
 
 
 def _algorithm(part: MixPart) -> str:
@@ -461,13 +368,27 @@ def _makers(catalog: Catalog) -> Mapping[Technology, tuple[int, int]]:
     return found
 
 
+def _shares_text(mix: Sequence[MixPart]) -> tuple[str, ...]:
+    """Say how shares count that do not add up to 1; left out, they are 1 each."""
+    total = sum(part.share for part in mix)
+    if abs(total - 1) < _ROUNDING or all(part.share == 1 for part in mix):
+        return ()
+    parts = ", ".join(f"{100 * p.share / total:.1f} % {p.operation.value}" for p in mix)
+    return (f"the shares of the mix add up to {total:g}, not 1, and count by their sum: {parts}",)
+
+
 def _assumptions(case: CompareCase, part: Slice, ranks: int, gpus: int) -> tuple[str, ...]:
     rest = f" of {gpus:,}" if ranks < gpus else ""
     return (
+        *_shares_text(case.mix),
         f"collectives run over {ranks:,} GPUs{rest}, packed, by the flow engine: max-min fair, "
         "without queues or losses",
         f"congestion and loss are those of {len(part.pairs)} flows out of one leaf, to receivers "
         "drawn by the seed, packet by packet on the whole fabric",
+        f"they last {format_seconds(BURST_S)} or longer, so that it is lasting congestion and not "
+        f"the first cut of a sender's rate; the burst of {format_seconds(SHORT_S)} shows that, and "
+        "is not scored",
+        f"TCP repeats by a timer of {format_seconds(TCP_TIMER.timer_s)}, for a tail loss probe",
         "large collectives take the longer of network and processors; the two are not overlapped "
         "any finer",
         f"a lossy cable loses {case.loss:g} of the packets towards one host, at random",

@@ -139,7 +139,8 @@ def case_for(workload: WorkloadKind, **more: Any) -> CompareCase:  # noqa: ANN40
 def parse_mix(text: str) -> tuple[MixPart, ...]:
     """Read collectives of a mix: ``all-reduce:256MiB:0.7,all-to-all:64MiB:0.3``.
 
-    A share that is left out is 1; an algorithm may follow the operation: ``all-reduce/tree``.
+    A share that is left out is 1; shares count by their sum, and where they are given and do not
+    add up to 1 the measurements say so. An algorithm may follow the operation: ``all-reduce/tree``.
 
     Raises:
         InputError: an operation, size or share that cannot be.
@@ -231,7 +232,8 @@ class Measured:
     """One technology on the cluster, by the engines.
 
     ``…_ratio`` are times over those of a message alone, of the incast over that of all its bytes
-    through the receiver's port; what had not ended counts as ended with the run, and
+    through the receiver's port. ``short_ratio`` is the permutation's with a short burst: how
+    senders start, which is not scored. What had not ended counts as ended with the run, and
     ``unfinished`` says how many messages those were. ``loss_share`` is the goodput left behind a
     lossy cable. ``message_s`` is ``message_network_s``, the packet engine's, and the software's
     time at both ends. ``ran`` says transport, routing and congestion.
@@ -245,6 +247,7 @@ class Measured:
     message_network_s: float
     message_s: float
     permutation_ratio: float
+    short_ratio: float
     incast_ratio: float
     bystander_ratio: float
     dropped_bytes: float
