@@ -18,6 +18,7 @@ from railweave.transport.compare import (
     Technology,
     judge,
     technology_facts,
+    weights_of,
 )
 
 CRITERIA = tuple(technology_facts().criteria)
@@ -219,9 +220,10 @@ def test_nothing_left_is_said():
 
 # ---------------------------------------------------------------- where it turns
 
+#: two or more count, so that one of them can be moved to 0
 weights = st.dictionaries(
     st.sampled_from(CRITERIA), st.integers(0, 100).map(lambda tenth: tenth / 10), min_size=2
-)
+).filter(lambda given: sum(weight > 0 for weight in given.values()) > 1)
 
 
 @settings(max_examples=60, deadline=None)
@@ -284,6 +286,12 @@ def test_benchmarks_start_with_what_decides():
 def test_wrong_requirements_are_refused(field, said):
     with pytest.raises(InputError, match=said):
         Requirements(**field)
+
+
+def test_no_weight_at_all_is_refused():
+    none = Requirements(weights=dict.fromkeys(technology_facts().criteria, 0.0))
+    with pytest.raises(InputError, match="weights: all are 0"):
+        weights_of(none)
 
 
 # ---------------------------------------------------------------- the lesson

@@ -289,8 +289,9 @@ def _answer(
     built: BuiltDesign, case: CompareCase, asked: Requirements, store: Path | None, quiet: bool
 ) -> Comparison:
     from railweave.cli._progress import progress
-    from railweave.transport.compare import judge, measured_once
+    from railweave.transport.compare import judge, measured_once, weights_of
 
+    weights_of(asked)  # refuses what cannot be weighed before anything is measured
     with progress(quiet=quiet) as step:
         found = measured_once(built, case, store, progress=step)
     return judge(asked, found)

@@ -101,6 +101,9 @@ def judge(asked: Requirements, found: Measurements) -> Comparison:
     Returns:
         Scores with their arithmetic, the ranking, what is out, where the answer turns, and the
         recommendation in words.
+
+    Raises:
+        InputError: all weights are 0.
     """
     weights = weights_of(asked)
     scores = scores_of(asked, found)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from railweave.errors import InputError
 from railweave.transport.compare._swap import can_encrypt
 from railweave.transport.compare._technologies import CLASS_WORDS, Technology, technology_facts
 from railweave.transport.compare._types import (
@@ -36,7 +37,11 @@ _FEW_MAKERS: Final = 2
 
 
 def weights_of(asked: Requirements) -> tuple[Term, ...]:
-    """Return the weight of every criterion and why it is so, in their order."""
+    """Return the weight of every criterion and why it is so, in their order.
+
+    Raises:
+        InputError: all are 0, so that no answer is better than another.
+    """
     raised = _raised(asked)
     terms = []
     for key, criterion in technology_facts().criteria.items():
@@ -46,6 +51,8 @@ def weights_of(asked: Requirements) -> tuple[Term, ...]:
         if key in asked.weights:
             weight, reason = asked.weights[key], "as given"
         terms.append(Term(key, float(weight), reason))
+    if not any(term.weight for term in terms):
+        raise InputError("weights: all are 0; give at least one criterion a weight above 0")
     return tuple(terms)
 
 
