@@ -518,6 +518,7 @@ def test_loss_between_two_places(tmp_path):
     write_pcapng(path, [Interface("host"), Interface("leaf"), Interface("back")], talk.packets)
     study = explain_capture(path)
     said = ids(study)["packet-loss-seen"].message
+    assert said.startswith("2 packets sent again, 1 NAK ")  # not once for each place
     assert said.endswith("1 PSN lost between host and leaf")
     assert [m.complete for m in study.messages] == [True, True]
 

@@ -107,14 +107,23 @@ def _lost_where(again: list[QueuePairSeen]) -> str:
     )
 
 
+def _once(pairs: Iterable[QueuePairSeen], count: Callable[[QueuePairSeen], int]) -> int:
+    """Add up over senders; what several interfaces saw of one counts once, where most was seen."""
+    most: dict[tuple[str, str, int], int] = defaultdict(int)
+    for pair in pairs:
+        way = (pair.source, pair.target, pair.target_qp)
+        most[way] = max(most[way], count(pair))
+    return sum(most.values())
+
+
 def _loss(study: CaptureStudy) -> Iterator[Finding]:
     waited, twice = _waited(study), _twice(study)
     again = [p for p in study.queue_pairs if _sent_again(p, twice) > 0 and p.number not in waited]
     refused = [p for p in study.queue_pairs if p.naks.get(_SEQUENCE)]
     if not again and not refused:
         return
-    count = sum(_sent_again(p, twice) for p in again)
-    naks = sum(p.naks[_SEQUENCE] for p in refused)
+    count = _once(again, lambda p: _sent_again(p, twice))
+    naks = _once(refused, lambda p: p.naks[_SEQUENCE])
     evidence = (
         _named(again, lambda p: f"{_sent_again(p, twice):,} again, {p.missing:,} missing"),
         _named(refused, lambda p: f"{_n(p.naks[_SEQUENCE], 'NAK')} came"),
