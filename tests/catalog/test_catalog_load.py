@@ -287,7 +287,9 @@ _PLAIN = st.recursive(
         max_size=3,
     )
 )
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None
+)
 def test_any_file_is_read_or_refused_with_a_position(tmp_path, data):
     found = ()
     try:
