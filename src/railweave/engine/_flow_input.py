@@ -99,8 +99,10 @@ def prepare(
     wire[bad] = 0.0
 
     capacity = fabric.usable_bps / 8.0
-    weight = np.ones(len(paths.link)) if paths.weight is None else paths.weight
-    latency = row_reduce(np.add, fabric.link_delay_s[paths.link] * weight, paths.ptr)
+    delay = fabric.link_delay_s[paths.link]
+    if paths.weight is not None:
+        delay *= paths.weight
+    latency = row_reduce(np.add, delay, paths.ptr)
     stream_latency = row_reduce(np.maximum, latency, paths.first)
     alone = busiest_link_s(capacity, paths.ptr, paths.link, paths.weight, wire, paths.first)
     pred_ptr, pred_flow, pred_lag = _flow_predecessors(traffic, paths)
