@@ -379,7 +379,7 @@ def test_hostile_lengths_end_with_a_sentence(path, data, packets, said):
         (b"", "is empty"),
         (b"hello world, this is no capture", "begins with the bytes 68 65 6c 6c 6f 20 77 6f"),
         (b"\xd4\xc3\xb2\xa1", "and ends before a header does"),
-        (gzip.compress(b"hello world, this is no capture"), "68 65 6c 6c"),
+        (gzip.compress(b"hello world, this is no capture", mtime=0), "68 65 6c 6c"),
         (b"\x1f\x8b nothing of gzip", "the gzip data is damaged"),
     ],
 )

@@ -60,7 +60,9 @@ def test_collective_times_are_those_of_simulate_on_the_exchanged_design(technolo
         assert found.network_s == alone.simulate("flow").makespan_s
 
 
-@pytest.mark.parametrize("technology", set(Technology) - {Technology.INFINIBAND})
+@pytest.mark.parametrize(
+    "technology", [one for one in Technology if one is not Technology.INFINIBAND]
+)
 def test_a_design_written_by_hand_takes_as_long(technology):
     text = SMALL.replace("transport: rocev2", WRITTEN[technology])
     text += "jobs:\n  - {name: one, collective: all-reduce, size: 4 MiB}\n"
