@@ -14,6 +14,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Refuse cases without an order: several processes would collect different lists."""
     for mark in metafunc.definition.iter_markers("parametrize"):
         if isinstance(mark.args[1], set | frozenset):
-            raise pytest.UsageError(
+            raise pytest.Collector.CollectError(
                 f"{metafunc.definition.nodeid}: cases in a set have no order; give a list"
             )
